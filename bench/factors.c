@@ -1,6 +1,6 @@
 /* Factorisations of one matrix beside ScaLAPACK's, alternating in one run: Cholesky's beside pdpotrf, or, with the argument `lu`, LU beside
- * pdgetrf. The residual is that of a product with a vector. One rank per process. Other arguments: other sizes than 2048 and 4096;
- * B=block. */
+ * pdgetrf, or, with `qr`, QR beside pdgeqrf and pdorgqr, which both make Q too. The residual is that of a product with a vector. One
+ * rank per process. Other arguments: other sizes than 2048 and 4096; B=block. */
 #include <math.h>
 #include <mpi.h>
 #include <string.h>
@@ -18,16 +18,22 @@ void descinit_(int descriptor[9], const int *m, const int *n, const int *mb, con
                const int *first_column, const int *context, const int *leading, int *info);
 void pdpotrf_(const char *uplo, const int *n, double *a, const int *ia, const int *ja, const int descriptor[9], int *info);
 void pdgetrf_(const int *m, const int *n, double *a, const int *ia, const int *ja, const int descriptor[9], int *pivots, int *info);
+void pdgeqrf_(const int *m, const int *n, double *a, const int *ia, const int *ja, const int descriptor[9], double *tau, double *work,
+              const int *size, int *info);
+void pdorgqr_(const int *m, const int *n, const int *k, double *a, const int *ia, const int *ja, const int descriptor[9],
+              const double *tau, double *work, const int *size, int *info);
+
+typedef enum method { CHOLESKY, LU, QR } method;
 
 static int process, processes;
-static bool lu;
+static method which;
 
-/* Positive-definite: large on the diagonal. For LU from -0.5 to 0.5, in no order: almost every row is exchanged. */
+/* Positive-definite: large on the diagonal. For LU and QR from -0.5 to 0.5, in no order: almost every row is exchanged. */
 static double element(int64_t i, int64_t j, int n)
 {
     uint64_t x = (uint64_t)(i * n + j + 1) * 0x9E3779B97F4A7C15u;
     x = (x ^ (x >> 29)) * 0xBF58476D1CE4E5B9u;
-    return lu ? (double)(x >> 11) * 0x1p-53 - 0.5 : i == j ? n : 1 / (1 + fabs((double)(i - j)));
+    return which != CHOLESKY ? (double)(x >> 11) * 0x1p-53 - 0.5 : i == j ? n : 1 / (1 + fabs((double)(i - j)));
 }
 
 static double slowest(double start)
@@ -37,7 +43,21 @@ static double slowest(double start)
     return most;
 }
 
-/* Microseconds of pdpotrf or pdgetrf on the grid that suits it best: as square as possible. */
+/* The work array is as large as ScaLAPACK says first. */
+static void call_qr(int n, double *a, const int descriptor[9], double *tau, int *info)
+{
+    const int one = 1, ask = -1;
+    double told[2];
+    pdgeqrf_(&n, &n, a, &one, &one, descriptor, tau, &told[0], &ask, info);
+    pdorgqr_(&n, &n, &n, a, &one, &one, descriptor, tau, &told[1], &ask, info);
+    int size = (int)fmax(told[0], told[1]);
+    double *work = malloc((size_t)size * sizeof(double));
+    pdgeqrf_(&n, &n, a, &one, &one, descriptor, tau, work, &size, info);
+    pdorgqr_(&n, &n, &n, a, &one, &one, descriptor, tau, work, &size, info);
+    free(work);
+}
+
+/* Microseconds of ScaLAPACK's routine on the grid that suits it best: as square as possible. */
 static double run_scalapack(int n, int block)
 {
     const int zero = 0, one = 1;
@@ -64,9 +84,12 @@ static double run_scalapack(int n, int block)
         }
     }
     int *pivots = malloc((size_t)(leading + block) * sizeof(*pivots));
+    double *tau = malloc((size_t)(local_columns + block) * sizeof(*tau));
     MPI_Barrier(MPI_COMM_WORLD);
     double start = bench_now_us();
-    if (lu) {
+    if (which == QR) {
+        call_qr(n, a, descriptor, tau, &info);
+    } else if (which == LU) {
         pdgetrf_(&n, &n, a, &one, &one, descriptor, pivots, &info);
     } else {
         pdpotrf_("L", &n, a, &one, &one, descriptor, &info);
@@ -78,6 +101,7 @@ static double run_scalapack(int n, int block)
     }
     free(a);
     free(pivots);
+    free(tau);
     Cblacs_gridexit(context);
     return us;
 }
@@ -87,9 +111,11 @@ static double run_weft(weft_tensor *a)
     weft_scope_begin();
     MPI_Barrier(MPI_COMM_WORLD);
     double start = bench_now_us();
-    weft_tensor *pivots;
-    if (lu) {
-        weft_lu_factor(a, &pivots);
+    weft_tensor *other;
+    if (which == QR) {
+        weft_qr(a, &other);
+    } else if (which == LU) {
+        weft_lu_factor(a, &other);
     } else {
         weft_cholesky(a, true);
     }
@@ -100,16 +126,16 @@ static double run_weft(weft_tensor *a)
     return us;
 }
 
-/* |P L U x - A x| / |A x| for x of ones; P L = U^H for Cholesky's. */
+/* |P L U x - A x| / |A x| for x of ones; P L = U^H for Cholesky's, and Q, with U = R. */
 static double residual(weft_tensor *a)
 {
     double value;
     weft_scope_begin();
-    weft_tensor *l = NULL, *u = NULL, *p = lu ? weft_lu(a, &l, &u) : NULL;
-    u = lu ? u : weft_cholesky(a, true);
+    weft_tensor *l = NULL, *u = NULL, *p = which == LU ? weft_lu(a, &l, &u) : which == QR ? weft_qr(a, &u) : NULL;
+    u = which == CHOLESKY ? weft_cholesky(a, true) : u;
     weft_tensor *x = weft_ones(WEFT_F64, 2, (const int64_t[]){ weft_tensor_size(a, 0), 1 }, weft_tensor_mesh(a), NULL);
     weft_tensor *ax = weft_matmul(a, x), *ux = weft_matmul(u, x);
-    weft_tensor *product = lu ? weft_matmul(p, weft_matmul(l, ux)) : weft_matmul_ex(u, true, ux, false);
+    weft_tensor *product = which == CHOLESKY ? weft_matmul_ex(u, true, ux, false) : weft_matmul(p, which == LU ? weft_matmul(l, ux) : ux);
     weft_tensor_item(weft_div(weft_norm(weft_sub(product, ax), 2, WEFT_ALL_DIMS, false), weft_norm(ax, 2, WEFT_ALL_DIMS, false)), &value);
     weft_scope_end();
     bench_check();
@@ -121,7 +147,7 @@ static void measure(int n, int block)
     double ours[BENCH_REPETITIONS], theirs[BENCH_REPETITIONS];
     weft_placement dealt;
     char text[32];
-    snprintf(text, sizeof(text), lu ? "S1*%d" : "S0*%d", block);
+    snprintf(text, sizeof(text), which == CHOLESKY ? "S0*%d" : "S1*%d", block);
     weft_placements_parse(text, 1, &dealt);
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ processes }, NULL);
     double *dense = malloc((size_t)n * (size_t)n * sizeof(double));
@@ -147,7 +173,7 @@ static void measure(int n, int block)
         double us = bench_median(ours, BENCH_REPETITIONS), their_us = bench_median(theirs, BENCH_REPETITIONS);
         printf("{\"bench\": \"%s\", \"n\": %d, \"block\": %d, \"processes\": %d, \"ms\": %.1f, \"scalapack_ms\": %.1f, "
                "\"vs_scalapack\": %.3f, \"residual\": %.1e}\n",
-               lu ? "lu" : "cholesky", n, block, processes, us * 1e-3, their_us * 1e-3, us / their_us, error);
+               which == CHOLESKY ? "cholesky" : which == LU ? "lu" : "qr", n, block, processes, us * 1e-3, their_us * 1e-3, us / their_us, error);
         fflush(stdout);
     }
 }
@@ -164,7 +190,9 @@ int main(int argc, char **argv)
         if (strncmp(argv[i], "B=", 2) == 0) {
             block = atoi(argv[i] + 2);
         } else if (strcmp(argv[i], "lu") == 0) {
-            lu = true;
+            which = LU;
+        } else if (strcmp(argv[i], "qr") == 0) {
+            which = QR;
         } else if (given < 8) {
             sizes[given++] = atoi(argv[i]);
             num_sizes = given;

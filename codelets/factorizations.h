@@ -74,4 +74,13 @@ void weft_kernel_lu_update(const weft_kernel_call *call);
  * a block; the rows of A. */
 void weft_kernel_lu_exchange(const weft_kernel_call *call);
 
+/* The same of QR: rows [first, first + k) of A^T, [k, n] -> these columns of R, and below row `first` the vectors V of their reflections,
+ * in one matrix; T [k, k] with H = 1 - V T V^H, the product of the reflections. LAPACK stores T by columns. numbers: first; how many of
+ * the n rows of A there are. */
+void weft_kernel_qr_panel(const weft_kernel_call *call);
+/* In place, A^T [blocks, q, n], with the panel and T. numbers: first; the rows of A. Rows [first, first + k) become those of the
+ * panel, and rows after them, columns of A, are multiplied by H^H. With numbers[2] it is Q^T, and all rows from `first` on are multiplied
+ * by H. */
+void weft_kernel_qr_update(const weft_kernel_call *call);
+
 #endif

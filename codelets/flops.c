@@ -42,12 +42,16 @@ static double factorization_flops(weft_kernel_id kernel, const weft_kernel_args 
     if (kernel == WEFT_KERNEL_cholesky_update || kernel == WEFT_KERNEL_lu_update) { /* half of the columns are after the diagonal */
         return elements(x) * last_extent(a, 2);
     }
+    if (kernel == WEFT_KERNEL_qr_update) {
+        return 2 * elements(x) * last_extent(a, 2);
+    }
     double each = kernel == WEFT_KERNEL_cholesky           ? 1.0 / 3
                   : kernel == WEFT_KERNEL_lu_factor        ? 2.0 / 3
                   : kernel == WEFT_KERNEL_triangular_solve ? last_extent(x, 1) / n
                   : kernel == WEFT_KERNEL_lu_solve         ? 2 * last_extent(x, 1) / n
                   : kernel == WEFT_KERNEL_cholesky_panel   ? last_extent(a, 2) / n
                   : kernel == WEFT_KERNEL_lu_panel         ? last_extent(a, 2) / n
+                  : kernel == WEFT_KERNEL_qr_panel         ? 2 * last_extent(a, 2) / n
                   : kernel == WEFT_KERNEL_inverse          ? 2
                   : kernel == WEFT_KERNEL_qr               ? 4
                   : kernel == WEFT_KERNEL_eigh             ? 9

@@ -469,7 +469,7 @@ int weft_sched_asleep(void)
     return (int)asleep;
 }
 
-int weft_sched_priority(uint64_t operation, double position)
+int weft_sched_priority(int64_t operation, double position)
 {
     /* Restarts every thirty million operations: that disturbs the order for a moment, and nothing else. */
     enum { GRAIN = 64, MAX_OPERATIONS = INT_MAX / GRAIN - LOOK_AHEAD };

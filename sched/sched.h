@@ -32,8 +32,8 @@ int weft_sched_asleep(void);
 /* For tests: how often a worker's sleep was over while tasks waited that had woken no worker. */
 unsigned weft_sched_missed(void);
 
-/* The priority of a task of operation number `operation`, in the order of submission or of a graph's pass "order", whose rows begin at
- * `position` of the tensor's (0: the first, below 1). */
-int weft_sched_priority(uint64_t operation, double position);
+/* The priority of a task of operation number `operation`, in the order of submission or of a graph's pass "order" (it may be negative:
+ * before the first one), whose rows begin at `position` of the tensor's (0: the first, below 1). */
+int weft_sched_priority(int64_t operation, double position);
 
 #endif

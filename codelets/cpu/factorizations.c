@@ -407,11 +407,22 @@ void weft_kernel_lu_panel(const weft_kernel_call *call)
     run(call, (const int[]){ 2 }, (const int[]){ 2, 1 }, lu_panel, SINGULAR);
 }
 
+static int qr_panel(const job *j, int64_t i)
+{
+    const int64_t *numbers = j->call->numbers;
+    return j->lapack->qr_panel(j->rows, j->columns, (int)numbers[0], (int)numbers[1], copied(j, 0, i), output(j, 1, i));
+}
+
+void weft_kernel_qr_panel(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 2, 2 }, qr_panel, NO_CONVERGENCE);
+}
+
 /* An update, which changes the rows [row, row + rows) of the matrix, `size` bytes each. */
 typedef struct update {
     const weft_kernel_call *call;
     const weft_lapack *lapack;
-    stack inputs[2]; /* a panel and its pivots, or all pivots */
+    stack inputs[2]; /* a panel and its pivots or triangle, or all pivots */
     int n;
     size_t size;
 } update;
@@ -477,6 +488,24 @@ static void lu_update(const update *u, int64_t row, int64_t rows, char *block)
 void weft_kernel_lu_update(const weft_kernel_call *call)
 {
     run_update(call, (const int[]){ 2, 1 }, lu_update);
+}
+
+static void qr_update(const update *u, int64_t row, int64_t rows, char *block)
+{
+    const int64_t *numbers = u->call->numbers;
+    const bool forms_q = numbers[2] != 0;
+    const int64_t before = numbers[0] > row ? numbers[0] - row : 0;
+    const int64_t done = !forms_q ? copy_panel(u, numbers[0], row, rows, block) : before < rows ? before : rows;
+    if (done < rows && u->lapack->qr_update(!forms_q, (int)(rows - done), (int)u->inputs[0].view->extent[0], u->n, (int)numbers[0],
+                                            (int)numbers[1], item_of(&u->inputs[0], 0), item_of(&u->inputs[1], 0),
+                                            block + (size_t)done * u->size) != 0) {
+        weft_problem_memory(u->call->error, WEFT_PROBLEM_RESULTS, 0);
+    }
+}
+
+void weft_kernel_qr_update(const weft_kernel_call *call)
+{
+    run_update(call, (const int[]){ 2, 2 }, qr_update);
 }
 
 static void lu_exchange(const update *u, int64_t row, int64_t rows, char *block)

@@ -47,6 +47,10 @@ typedef struct weft_lapack {
     int (*lu_panel)(int k, int n, int first, int end, void *panel, int64_t pivots[]);
     /* `rows` later columns of the matrix after a panel: its exchanges, its U, and what is left of the rows below. */
     void (*lu_update)(int rows, int k, int n, int first, int end, const void *panel, const int64_t pivots[], void *a);
+    /* In place of k columns as in lu_panel(): R, and the vectors of reflections; t: their triangle, k x k by columns. */
+    int (*qr_panel)(int k, int n, int first, int end, void *panel, void *t);
+    /* Multiplies `rows` columns of the matrix by a panel's reflections. */
+    int (*qr_update)(bool adjoint, int rows, int k, int n, int first, int end, const void *panel, const void *t, void *a);
     /* Exchanges element first + i with element pivots[i] of each of `rows` rows, for i = 0, ..., count - 1. */
     void (*exchange_columns)(int rows, int n, int first, int count, const int64_t pivots[], void *a);
 } weft_lapack;

@@ -230,6 +230,8 @@ bool weft_composite_call(const weft_call *call, weft_tensor *outputs[])
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
+enum { LEAD = 64 };
+
 /* Tensors of an expansion being run; it owns a reference to each of those after the inputs. */
 typedef struct running {
     const weft_call *composite;
@@ -300,6 +302,22 @@ static bool give_outputs(const running *r, const weft_expansion *expansion, weft
     return done;
 }
 
+/* Before an operation's body, and after it. If it leads, its tasks go before those of LEAD operations called before, and steps do not write
+ * to memory that the last ones read: they would wait until these have ended. */
+static weft_reuse begin_lead(const weft_operation *operation)
+{
+    weft_runtime.delay -= operation->leads ? LEAD : 0;
+    return operation->leads ? weft_pool_set_reuse(weft_runtime.pool, WEFT_REUSE_OLD) : WEFT_REUSE_NEWEST;
+}
+
+static void end_lead(const weft_operation *operation, weft_reuse before)
+{
+    if (operation->leads) {
+        weft_runtime.delay += LEAD;
+        weft_pool_set_reuse(weft_runtime.pool, before);
+    }
+}
+
 bool weft_expansion_run(const weft_expansion *expansion, const weft_call *call, weft_tensor_impl *const inputs[],
                         weft_tensor *outputs[])
 {
@@ -320,9 +338,11 @@ bool weft_expansion_run(const weft_expansion *expansion, const weft_call *call, 
     bool done = true;
     weft_composite_enter();
     const weft_context outer = weft_context_enter(weft_context_expanded());
+    const weft_reuse reuse = begin_lead(call->operation);
     for (size_t i = 0; i < expansion->steps.count && done; i++) {
         done = run_step(&r, &steps[i]);
     }
+    end_lead(call->operation, reuse);
     weft_context_leave(outer);
     weft_composite_close();
     done = done && give_outputs(&r, expansion, outputs);

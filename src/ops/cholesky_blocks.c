@@ -41,24 +41,39 @@ bool weft_cholesky_is_shared(const weft_call_layouts *call)
     return weft_matrix_is_shared(call->inputs[0]);
 }
 
-int64_t weft_block_of(const weft_layout *a)
+int64_t weft_block_of_size(const weft_layout *a, int64_t size)
 {
     const weft_placement *p = &a->placements[0];
-    const int64_t rows = a->shape[0] / a->mesh->shape[0]; /* of a rank: with larger blocks some would have none */
+    const int64_t rows = size / a->mesh->shape[0]; /* of a rank: with larger blocks some would have none */
     int64_t block = p->cut == WEFT_CUT_CYCLIC ? weft_min_i64(p->block, rows) : rows / BLOCKS_OF_A_RANK / LEAST_BLOCK * LEAST_BLOCK;
     return weft_max_i64(LEAST_BLOCK, weft_min_i64(MOST_BLOCK, block));
+}
+
+int64_t weft_block_of(const weft_layout *a)
+{
+    return weft_block_of_size(a, a->shape[0]);
 }
 
 weft_tensor *weft_deal_rows(const char *function, weft_tensor *a, int64_t block)
 {
     const weft_layout *layout = weft_layout_of(a);
     const int64_t n = layout->shape[0], turn = block * layout->mesh->shape[0], turns = (n + turn - 1) / turn;
-    const int64_t before[2] = { 0 }, after[2] = { turns * turn - n, turns * turn - n }, shape[3] = { turns, turn, turns * turn };
+    const bool square = layout->shape[1] == n;
+    const int64_t before[2] = { 0 }, after[2] = { turns * turn - n, square ? turns * turn - n : 0 };
+    const int64_t shape[3] = { turns, turn, layout->shape[1] + after[1] };
     weft_tensor *padded = after[0] > 0 ? weft_pad(a, WEFT_PAD_CONSTANT, 0, 2, before, after) : a;
     weft_tensor *dealt = padded == NULL ? NULL : weft_reshape(padded, 3, shape);
     const weft_placement shared = weft_shard(1);
     const weft_layout *to = weft_layout_intern(weft_runtime.layouts, layout->mesh, &shared, 3, shape, layout->dtype);
     return dealt == NULL || to == NULL ? NULL : weft_in_layout(function, dealt, to);
+}
+
+weft_tensor *weft_gather_dealt(weft_tensor *dealt, int64_t m, int64_t n)
+{
+    const int64_t *shape = weft_layout_of(dealt)->shape, rows = shape[0] * shape[1], columns = shape[2];
+    weft_tensor *whole = weft_reshape(dealt, 2, (const int64_t[]){ rows, columns });
+    whole = whole == NULL || rows == m ? whole : weft_slice(whole, 0, 0, m, 1);
+    return whole == NULL || columns == n ? whole : weft_slice(whole, 1, 0, n, 1);
 }
 
 weft_tensor *weft_take_block(weft_tensor *dealt, int64_t step, int64_t block)
@@ -100,12 +115,7 @@ bool weft_cholesky_by_blocks(const weft_call *call, weft_tensor *outputs[])
     if (!done || dealt == NULL) {
         return false;
     }
-    const int64_t padded = weft_layout_of(dealt)->shape[2];
-    weft_tensor *whole = weft_reshape(dealt, 2, (const int64_t[]){ padded, padded });
-    if (padded > n) {
-        whole = weft_slice(whole, 0, 0, n, 1);
-        whole = whole == NULL ? NULL : weft_slice(whole, 1, 0, n, 1);
-    }
+    weft_tensor *whole = weft_gather_dealt(dealt, n, n);
     outputs[0] = upper || whole == NULL ? whole : weft_adjoint(whole);
     return outputs[0] != NULL;
 }

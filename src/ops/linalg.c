@@ -149,6 +149,7 @@ static const weft_operation operation_cholesky = {
     .inputs = { { "a", WEFT_TYPES_LINALG, false } },
     .kernel = WEFT_KERNEL_cholesky,
     .expand = weft_cholesky_by_blocks,
+    .leads = true,
     .expands = weft_cholesky_is_shared,
 };
 

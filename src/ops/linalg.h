@@ -43,15 +43,21 @@ bool weft_cholesky_by_blocks(const weft_call *call, weft_tensor *outputs[]);
 /* Whether ranks of a mesh of one dimension share a large matrix; then, how many rows a block of it has: as the matrix is dealt, or several
  * blocks for each rank. Each rank has at least one whole block. */
 bool weft_matrix_is_shared(const weft_layout *a);
-int64_t weft_block_of(const weft_layout *a);
+int64_t weft_block_of(const weft_layout *a); /* of its rows, or if it is square of its columns */
+int64_t weft_block_of_size(const weft_layout *a, int64_t rows);
 /* `expands` and `expand` of the operation lu_factor (lu_factors.c) of one matrix that ranks share. */
 bool weft_lu_is_shared(const weft_call_layouts *call);
 bool weft_lu_by_blocks(const weft_call *call, weft_tensor *outputs[]);
-/* The rows as [blocks of each rank, ranks x block, n]: dimension 1 is shared. The rows and columns after the last are 0. */
+/* The rows as [blocks of each rank, ranks x block, n]: dimension 1 is shared. The rows after the last, and in a square matrix the columns
+ * too, are 0. And the m x n matrix of such rows. */
 weft_tensor *weft_deal_rows(const char *function, weft_tensor *a, int64_t block);
+weft_tensor *weft_gather_dealt(weft_tensor *dealt, int64_t m, int64_t n);
 /* Block number `step` of such rows, as a matrix. */
 weft_tensor *weft_take_block(weft_tensor *dealt, int64_t step, int64_t block);
 
+/* `expand` of weft_qr() of one matrix that ranks share, by blocks of columns, and whether it is so expanded. */
+bool weft_qr_is_shared(const weft_layout *a);
+bool weft_qr_by_blocks(const weft_call *call, weft_tensor *outputs[]);
 /* `expands` and `expand` of weft_qr() and weft_svd() of one tall matrix whose rows ranks share. */
 bool weft_matrix_is_tall(const weft_call_layouts *call);
 bool weft_qr_of_tall(const weft_call *call, weft_tensor *outputs[]);

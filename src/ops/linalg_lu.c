@@ -51,6 +51,7 @@ static const weft_operation operation_solve = {
     .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },
     .num_outputs = 3,
     .expand = expand_solve,
+    .leads = true,
 };
 
 /* outputs: x, and without `omits` the factors and pivots, which the gradients of a body's calls need. */

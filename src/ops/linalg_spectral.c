@@ -41,6 +41,16 @@ static weft_tensor *skew(weft_tensor *a)
 
 /* ---- QR ------------------------------------------------------------------------------------------------ */
 
+/* a R^-H, for a triangle that ranks share by blocks of its rows. */
+static weft_tensor *divided_by_adjoint(const char *function, weft_tensor *a, weft_tensor *r)
+{
+    if (!weft_matrix_is_shared(weft_layout_of(r))) {
+        return weft_solve_triangle(function, r, a, (weft_triangle){ .upper = true, .adjoint = true });
+    }
+    weft_tensor *adjoint = weft_adjoint(a);
+    return adjoint == NULL ? NULL : weft_adjoint(weft_solve_triangle(function, r, adjoint, (weft_triangle){ .upper = true, .left = true }));
+}
+
 /* Of a matrix with at least as many rows as columns: (gQ + Q S) R^-H, S = T + T^H for the upper triangle T of gR R^H - Q^H gQ, with half
  * the real part of its diagonal. One of the gradients may be NULL. */
 static weft_tensor *gradient_of_tall(const char *function, weft_tensor *q, weft_tensor *r, weft_tensor *of_q, weft_tensor *of_r)
@@ -51,7 +61,7 @@ static weft_tensor *gradient_of_tall(const char *function, weft_tensor *q, weft_
     weft_tensor *t = m == NULL ? NULL : weft_scale(weft_add(weft_triu(m, 0), weft_triu(m, 1)), 0.5);
     weft_tensor *s = t == NULL ? NULL : weft_add(t, weft_adjoint(t));
     weft_tensor *sum = s == NULL ? NULL : sum_of(weft_matmul(q, s), of_q);
-    return sum == NULL ? NULL : weft_solve_triangle(function, r, sum, (weft_triangle){ .upper = true, .adjoint = true });
+    return sum == NULL ? NULL : divided_by_adjoint(function, sum, r);
 }
 
 /* A wide matrix [A1 A2] has Q R1 = A1 and R2 = Q^H A2. */
@@ -78,6 +88,18 @@ static bool gradient_of_qr(const weft_gradient *of)
     return weft_give_gradient(of, 0, (wide ? gradient_of_wide : gradient_of_tall)(of->call->function, q, r, of_q, of_r));
 }
 
+static bool qr_expands(const weft_call_layouts *call)
+{
+    return weft_matrix_is_tall(call) || weft_qr_is_shared(call->inputs[0]);
+}
+
+static bool expand_qr(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call_layouts layouts;
+    weft_call_get_layouts(call, &layouts);
+    return (weft_matrix_is_tall(&layouts) ? weft_qr_of_tall : weft_qr_by_blocks)(call, outputs);
+}
+
 static const weft_operation operation_qr = {
     .name = "qr",
     .gradient = WEFT_GRADIENT_BY(gradient_of_qr, WEFT_READS_OUTPUT(0) | WEFT_READS_OUTPUT(1)),
@@ -86,8 +108,9 @@ static const weft_operation operation_qr = {
     .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_FIRST } },
     .num_outputs = 2,
     .kernel = WEFT_KERNEL_qr,
-    .expand = weft_qr_of_tall,
-    .expands = weft_matrix_is_tall,
+    .expand = expand_qr,
+    .expands = qr_expands,
+    .leads = true,
 };
 
 weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle)

@@ -65,18 +65,6 @@ static bool step_of(const weft_call *call, weft_tensor *dealt, int64_t n, int64_
     return *pivots != NULL;
 }
 
-/* The matrix [n, n] whose transpose has been dealt. */
-static weft_tensor *gathered(weft_tensor *dealt, int64_t n)
-{
-    const int64_t padded = weft_layout_of(dealt)->shape[2];
-    weft_tensor *whole = weft_reshape(dealt, 2, (const int64_t[]){ padded, padded });
-    if (padded > n) {
-        whole = whole == NULL ? NULL : weft_slice(whole, 0, 0, n, 1);
-        whole = whole == NULL ? NULL : weft_slice(whole, 1, 0, n, 1);
-    }
-    return whole == NULL ? NULL : weft_transpose(whole, 0, 1);
-}
-
 /* numbers[0]: a pivot of 0 is an error. */
 bool weft_lu_by_blocks(const weft_call *call, weft_tensor *outputs[])
 {
@@ -93,7 +81,8 @@ bool weft_lu_by_blocks(const weft_call *call, weft_tensor *outputs[])
                                                .num_inputs = 2,
                                                .inputs = { dealt, pivots },
                                                .attributes = { .num_numbers = 2, .numbers = { block, n } } }) != NULL;
-    outputs[0] = done ? gathered(dealt, n) : NULL;
+    weft_tensor *whole = done ? weft_gather_dealt(dealt, n, n) : NULL;
+    outputs[0] = whole == NULL ? NULL : weft_transpose(whole, 0, 1);
     outputs[1] = outputs[0] == NULL ? NULL : weft_slice(pivots, 0, 0, n, 1);
     return outputs[1] != NULL;
 }

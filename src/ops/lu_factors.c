@@ -112,6 +112,7 @@ static const weft_operation operation_lu_factor = {
     .num_outputs = 2,
     .kernel = WEFT_KERNEL_lu_factor,
     .expand = weft_lu_by_blocks,
+    .leads = true,
     .expands = weft_lu_is_shared,
 };
 

@@ -24,15 +24,15 @@ enum { FEWEST_RETIRED_BYTES = 64 << 20 };
  * many for each panel, so that its cost is small. */
 enum { TASKS_PER_RENEWAL = 1 << 17, TASKS_PER_RENEWED_PANEL = 16 };
 
-/* Where tasks run in another order than they are submitted (weft_pool_reuse_later()): so many free buffers that are newer
- * stay free. Measured: docs/performance.md; with 2 to 64 predicted times are the same. */
-enum { NEWER_BUFFERS_LEFT = 4 };
+/* Where tasks run in another order than they are submitted (weft_pool_set_reuse()): so many free buffers that are newer
+ * stay free. Measured: docs/performance.md; with 2 to 64 predicted times are the same. And of WEFT_REUSE_OLD: those of two steps. */
+enum { NEWER_BUFFERS_LEFT = 4, BUFFERS_OF_STEPS = 2 };
 
 /* Free buffers that are kept: so many bytes at least, and so many times the most that was in use at one time. */
 enum { LEAST_KEPT_BYTES = 256 << 20, SETS_KEPT = 16 };
 
 struct weft_pool {
-    bool reuses_later;
+    weft_reuse reuse;
     weft_homes *homes;                  /* of all memory of its own; NULL: no devices compute */
     weft_spares spares;                 /* without devices */
     weft_map free_lists;                /* by cut: the newest free buffer, linked to the others */
@@ -310,9 +310,22 @@ static bool free_list_add(weft_pool *pool, weft_buffer *buffer)
     return true;
 }
 
-void weft_pool_reuse_later(weft_pool *pool, bool on)
+weft_reuse weft_pool_set_reuse(weft_pool *pool, weft_reuse reuse)
 {
-    pool->reuses_later = on;
+    const weft_reuse before = pool->reuse;
+    pool->reuse = reuse;
+    return before;
+}
+
+/* NULL: none of the free ones. */
+static weft_buffer *choose_free(const weft_pool *pool, weft_buffer *newest)
+{
+    const int most = pool->reuse == WEFT_REUSE_NEWEST ? 0 : pool->reuse == WEFT_REUSE_OLD ? BUFFERS_OF_STEPS : NEWER_BUFFERS_LEFT;
+    int left = 0;
+    for (; left < most && newest->next != NULL; left++) {
+        newest = newest->next;
+    }
+    return pool->reuse == WEFT_REUSE_OLD && left < most ? NULL : newest;
 }
 
 static void retire_free(weft_pool *pool, int64_t left);
@@ -320,11 +333,8 @@ static void retire_free(weft_pool *pool, int64_t left);
 weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut)
 {
     weft_map_slot *slot = free_list_of(pool, &cut, hash_cut(&cut));
-    if (slot != NULL) {
-        weft_buffer *buffer = slot->value;
-        for (int left = 0; pool->reuses_later && left < NEWER_BUFFERS_LEFT && buffer->next != NULL; left++) {
-            buffer = buffer->next;
-        }
+    weft_buffer *buffer = slot == NULL ? NULL : choose_free(pool, slot->value);
+    if (buffer != NULL) {
         free_list_remove(pool, slot, buffer);
         buffer->references = 1;
         count_used(pool, buffer, 1);

@@ -57,9 +57,11 @@ void weft_pool_delete(weft_pool *pool);
 
 /* A buffer with one reference and undefined contents; earlier tasks may still use it. NULL: no memory. */
 weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut);
-/* From now on the newest free buffers are left for a while: their tasks may run late, and a task that writes to them would wait for
- * these. As many buffers are needed in all, but fewer of them are in caches. */
-void weft_pool_reuse_later(weft_pool *pool, bool on);
+/* Which free buffer is used again. A task that writes to it waits for the last tasks that read it, which may run late.
+ * WEFT_REUSE_LATER: the newest ones are left, if there are others: as many buffers are needed in all, but fewer of them are in caches.
+ * WEFT_REUSE_OLD: also if a new one must be allocated. Returns what was said before. */
+typedef enum weft_reuse { WEFT_REUSE_NEWEST = 0, WEFT_REUSE_LATER, WEFT_REUSE_OLD } weft_reuse;
+weft_reuse weft_pool_set_reuse(weft_pool *pool, weft_reuse reuse);
 /* A new allocation, which no task uses, with a copy of `memory` (NULL: undefined contents). */
 weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory);
 /* A buffer on the program's memory, in this memory node: STARPU_MAIN_RAM, or that of a device. */

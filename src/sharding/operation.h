@@ -154,6 +154,8 @@ struct weft_operation {
     /* Its scalars change from call to call: the body passes them on (weft_call.inherited) and does not
      * depend on them. Otherwise calls with other scalars are expanded separately. */
     bool passes_scalars;
+    /* The body is a long chain of steps: its tasks go before those of operations called before, which it may not need all. */
+    bool leads;
     bool draws;      /* it takes random numbers from the state in use, and moves that on (codelets/random.h) */
     int num_outputs; /* as many as the rule has, where that is more than one; of an action */
 };

@@ -163,7 +163,7 @@ bool weft_task_submit_prepared(const weft_single_task *task, weft_task_block *bl
     if (task->on_host) {
         starpu->where = STARPU_CPU;
     }
-    starpu->priority = weft_sched_priority(weft_runtime.operations + weft_runtime.delay, task->position);
+    starpu->priority = weft_sched_priority((int64_t)(weft_runtime.operations + weft_runtime.delay), task->position);
     if (weft_runtime.context.rehearsal != NULL) {
         weft_runtime.context.rehearsal->task(weft_runtime.context.rehearsal, task, run, starpu);
         weft_task_give_back(weft_runtime.task_memory, block);

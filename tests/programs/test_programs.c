@@ -170,7 +170,7 @@ static const char *const reached_seldom[] = { "attention_state", "attention_fini
                                               "running_average",
                                               /* of matrices that are not singular, which programs do not know: ops/test_ops_linalg.c */
                                               "cholesky", "cholesky_panel", "cholesky_update", "cholesky_solve", "triangular_solve", "lu_factor", "lu_panel",
-                                              "lu_update", "lu_exchange", "row_order", "lu", "lu_solve", "solve",
+                                              "lu_update", "lu_exchange", "qr_panel", "qr_update", "row_order", "lu", "lu_solve", "solve",
                                               "solve_vector", "inverse", "cofactors", "lu_det", "lu_slogdet", "det", "slogdet", "qr",
                                               "eigh", "svd", "pinv", "lstsq", "matrix_power", "matrix_exp", NULL };
 

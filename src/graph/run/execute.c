@@ -373,7 +373,7 @@ static weft_status execute_cluster(const executing *e, weft_cluster *cluster)
 /* Tasks may run in another order than they are submitted. */
 static void begin_places(const executing *e)
 {
-    weft_pool_reuse_later(weft_runtime.pool, e->body != NULL && e->body->is_ordered);
+    weft_pool_set_reuse(weft_runtime.pool, e->body != NULL && e->body->is_ordered ? WEFT_REUSE_LATER : WEFT_REUSE_NEWEST);
 }
 
 /* Tasks submitted from here on are those of this node: its line in the program, and their place among the body's. */
@@ -391,7 +391,7 @@ static void end_places(const executing *e, uint64_t operations_before)
     uint64_t end = operations_before + (e->body == NULL ? 0 : e->body->num_places);
     weft_runtime.operations = end > weft_runtime.operations ? end : weft_runtime.operations;
     weft_runtime.delay = 0;
-    weft_pool_reuse_later(weft_runtime.pool, false);
+    weft_pool_set_reuse(weft_runtime.pool, WEFT_REUSE_NEWEST);
 }
 
 /* Calls are numbered, and messages carry a digest, as if each node were executed by itself: so they match on processes that

@@ -1,0 +1,195 @@
+/* QR of matrices that ranks share, by LAPACK's residuals, in any layout, and of matrices that are hard to decompose; gradients, and
+ * memory. */
+#include "matrices.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static double norm_of_all(weft_tensor *a)
+{
+    double norm = -1;
+    if (weft_tensor_item(weft_to_type(weft_norm(a, 2, WEFT_ALL_DIMS, false), WEFT_F64), &norm) != WEFT_OK) {
+        fail_msg("%s", weft_last_error());
+    }
+    return norm;
+}
+
+static weft_tensor *adjoint_tensor(weft_tensor *a)
+{
+    return weft_transpose(is_complex(weft_tensor_dtype(a)) ? weft_conj(a) : a, -2, -1);
+}
+
+static weft_placement placement_of(const char *text)
+{
+    weft_placement p;
+    assert_int_equal(weft_placements_parse(text, 1, &p), WEFT_OK);
+    return p;
+}
+
+/* ---- decompositions ------------------------------------------------------------------------------------- */
+
+/* ||A - Q R|| / (max(m, n) ||A|| eps), ||1 - Q^H Q|| / (m eps), and R a triangle with a real diagonal. */
+static void check_factors(weft_tensor *a, weft_tensor *q, weft_tensor *r, const char *what)
+{
+    const weft_dtype type = weft_tensor_dtype(a);
+    const int64_t m = weft_tensor_size(a, 0), n = weft_tensor_size(a, 1), k = weft_tensor_size(q, 1);
+    if (q == NULL || r == NULL || weft_tensor_size(r, 0) != k || weft_tensor_size(r, 1) != n) {
+        fail_msg("%s: %s", what, weft_last_error());
+    }
+    weft_tensor *unit = weft_eye(type, k, k, weft_tensor_mesh(a), NULL);
+    const double eps = epsilon_of(type) / 2, size = norm_of_all(a);
+    const double residual = norm_of_all(weft_sub(weft_matmul(q, r), a)) / ((double)(m > n ? m : n) * (size > 0 ? size : 1) * eps);
+    const double turned = norm_of_all(weft_sub(weft_matmul(adjoint_tensor(q), q), unit)) / ((double)m * eps);
+    if (!(residual <= ALLOWED) || !(turned <= ALLOWED)) {
+        fail_msg("%s: the residuals are %.3g and %.3g", what, residual, turned);
+    }
+    assert_true(norm_of_all(weft_tril(r, -1)) == 0);
+    assert_true(!is_complex(type) || norm_of_all(weft_imag(weft_diagonal(r, 0, 0, 1))) == 0);
+    assert_no_error();
+}
+
+static void check_shared(weft_mesh *mesh, weft_dtype type, int64_t m, int64_t n, const char *placements)
+{
+    const weft_placement p = placement_of(placements);
+    char what[200];
+    snprintf(what, sizeof(what), "QR of %d x %d, %s, %s", (int)m, (int)n, weft_dtype_name(type), placements);
+    weft_tensor *a = weft_randn(type, 2, (const int64_t[]){ m, n }, mesh, &p), *before = weft_scale(a, 1), *r, *q = weft_qr(a, &r);
+    check_factors(a, q, r, what);
+    assert_true(norm_of_all(weft_sub(a, before)) == 0);
+}
+
+static void test_shared(void)
+{
+    static const char *const placements[] = { "S0", "S1", "S0*64", "S1*100", "S1*32" };
+    const int64_t processes = weft_num_processes();
+    for (int64_t ranks = 2; ranks <= 4; ranks++) {
+        weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+        for (int i = 0; i < 5; i++) {
+            if (processes == 1 || ranks >= processes || below(3) == 0) {
+                const int64_t small = 512 + below(60), large = small + below(2) * below(300);
+                weft_scope_begin();
+                check_shared(mesh, any_type(), i % 2 == 0 ? small : large, i % 2 == 0 ? large : small, placements[i]);
+                weft_scope_end();
+            }
+        }
+    }
+}
+
+/* ---- hard ones ------------------------------------------------------------------------------------------ */
+
+enum { ROWS = 530, COLUMNS = 517 };
+
+static double hilbert(int64_t r, int64_t c)
+{
+    return 1 / (double)(r + c + 1);
+}
+
+static double graded(int64_t r, int64_t c)
+{
+    return pow(10, -(double)(r + c) / 40) * (r == c ? 3 : (double)((r * 7 + c * 5) % 9 - 4) / 8);
+}
+
+static double of_rank_two(int64_t r, int64_t c)
+{
+    return (double)((r + 1) * (c + 2)) + (double)((r % 3) * (c % 4));
+}
+
+static double zero(int64_t r, int64_t c)
+{
+    (void)r, (void)c;
+    return 0;
+}
+
+static void test_hard(void)
+{
+    static double (*const elements[])(int64_t, int64_t) = { hilbert, graded, of_rank_two, zero };
+    static const char *const names[] = { "Hilbert's matrix", "a graded matrix", "a matrix of rank 2", "a matrix of zeros" };
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 3 }, NULL);
+    double *dense = malloc(sizeof(double) * ROWS * COLUMNS);
+    for (int i = 0; i < 4; i++) {
+        const int64_t m = i % 2 == 0 ? ROWS : COLUMNS, n = ROWS + COLUMNS - m;
+        const weft_placement p = placement_of(i % 2 == 0 ? "S0" : "S1*48");
+        for (int64_t e = 0; e < m * n; e++) {
+            dense[e] = elements[i](e / n, e % n);
+        }
+        weft_scope_begin();
+        weft_tensor *a = weft_distribute(WEFT_F64, 2, (const int64_t[]){ m, n }, dense, mesh, &p), *r, *q = weft_qr(a, &r);
+        check_factors(a, q, r, names[i]);
+        weft_scope_end();
+    }
+    free(dense);
+}
+
+/* ---- gradients ------------------------------------------------------------------------------------------ */
+
+/* Of a loss that does not depend on signs, of the shared matrix and of the same on each rank: those are compared with differences, for
+ * small matrices, in tests/autograd. */
+static void check_gradient(weft_mesh *mesh, weft_dtype type, int64_t m, int64_t n, const char *placements)
+{
+    const weft_placement p = placement_of(placements);
+    const int64_t k = m < n ? m : n, shape[2] = { m, n };
+    weft_tensor *value = weft_add_scaled(weft_scale(weft_randn(type, 2, shape, mesh, NULL), 0.02), weft_eye(type, m, n, mesh, NULL), 1);
+    weft_tensor *of_q = weft_randn(type, 2, (const int64_t[]){ m, k }, mesh, NULL), *of_r = weft_randn(type, 2, (const int64_t[]){ k, n }, mesh, NULL);
+    weft_tensor *results[2];
+    for (int i = 0; i < 2; i++) {
+        weft_tensor *a = weft_redistribute(value, mesh, i == 0 ? &p : NULL), *r, *q;
+        assert_int_equal(weft_set_requires_grad(a, true), WEFT_OK);
+        q = weft_qr(a, &r);
+        weft_tensor *parts[] = { weft_mul(weft_square(weft_abs(q)), weft_abs(of_q)), weft_mul(weft_square(weft_abs(r)), weft_abs(of_r)) };
+        weft_tensor *loss = weft_add(weft_sum(parts[0], WEFT_ALL_DIMS, false), weft_sum(parts[1], WEFT_ALL_DIMS, false));
+        assert_int_equal(weft_gradients(1, &loss, NULL, 1, &a, false, &results[i]), WEFT_OK);
+    }
+    const double size = norm_of_all(results[1]), error = norm_of_all(weft_sub(results[0], results[1]));
+    if (!(error <= 1e4 * epsilon_of(type) * size) || size == 0) {
+        fail_msg("the gradient of %d x %d in %s is off by %.3g of %.3g", (int)m, (int)n, placements, error, size);
+    }
+    assert_no_error();
+}
+
+static void test_gradients(void)
+{
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 2 + below(2) }, NULL);
+    weft_scope_begin();
+    check_gradient(mesh, any_type(), 540, 512, "S0");
+    check_gradient(mesh, any_type(), 512, 550, "S1*40");
+    weft_scope_end();
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------- */
+
+/* No rank has the matrix: a process's tensors take at most five shares for each of its ranks more than before, with Q and R. The first
+ * test, before others have held more. */
+static void test_memory(void)
+{
+    enum { N = 1536, SHARES = 5 };
+    const int64_t ranks = weft_world_size(), processes = weft_num_processes(), own = (ranks + processes - 1) / processes;
+    weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+    const weft_placement p = placement_of("S0");
+    weft_tensor *a = weft_randn(WEFT_F64, 2, (const int64_t[]){ N, N }, mesh, &p), *r;
+    weft_counters before, after;
+    assert_int_equal(weft_wait(), WEFT_OK);
+    weft_get_counters(&before, sizeof(before));
+    weft_qr(a, &r);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    weft_get_counters(&after, sizeof(after));
+    const double matrix = (double)N * N * 8, most = (double)(after.tensor_bytes_peak - before.tensor_bytes) / matrix;
+    if (!(most <= SHARES * (double)own / (double)ranks)) {
+        fail_msg("%d ranks on %d processes: a process has %.2f times the matrix", (int)ranks, (int)processes, most);
+    }
+}
+
+static void test_single_calls(void **state)
+{
+    (void)state;
+    static void (*const calls[])(void) = { test_memory, test_shared, test_hard, test_gradients };
+    run_single_calls(7, sizeof(calls) / sizeof(calls[0]), calls);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_single_calls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
