@@ -48,5 +48,7 @@ typedef enum weft_fft_kind {
 
 /* In the type of the output's parts. A line's results do not depend on the others. */
 void weft_kernel_fft(const weft_kernel_call *call);
+/* Frees the plans that are kept, when no transform is pending. */
+void weft_fft_forget_plans(void);
 
 #endif
