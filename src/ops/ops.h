@@ -12,9 +12,6 @@
 #include "ops/families.inc"
 #undef FAMILY
 
-/* a / |a| of a complex tensor, 0 where a is 0; and the gradient of that by a. */
-weft_tensor *weft_complex_sign(weft_tensor *a);
-weft_tensor *weft_complex_sign_gradient(weft_tensor *g, weft_tensor *a, weft_tensor *sign);
 /* Removes dimensions of size 1 (bit d: dimension d); placements follow their dimensions. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
 /* The tensor with one more reference: the result of a call that changes nothing. */
