@@ -7,7 +7,8 @@
  * has made it: a rank has its k1 of each n1 elements, a cut with period n1. The next transform takes n1 for its own n2, and makes one
  * exchange.
  *
- * From and to spectra of real lines the transforms are complex ones: half of the result is cut off; and the real part of the
+ * Of a real line the first transforms are real ones: rows k1 <= n1 / 2 are exchanged and transformed, half of them. Element k1 + n1 k2 with
+ * k1 > n1 / 2 is the conjugate of n1 - k1 + n1 (n2 - 1 - k2). To a real line the transforms are complex ones: the real part of the
  * transform of the first half, counted twice, is that of the whole spectrum. */
 #include "ops/fft.h"
 
@@ -20,6 +21,7 @@
 typedef struct shared_line {
     weft_transform of;
     int64_t first, second; /* n1, n2 */
+    int64_t rows;          /* that the second transforms are of: n1, or those of a real line */
     int64_t given;         /* elements that are transformed: others are 0 */
 } shared_line;
 
@@ -72,7 +74,7 @@ bool weft_fft_may_be_shared(const weft_call_layouts *call)
     return may;
 }
 
-/* Those of each line of the second transform. */
+/* Rows of n1 elements that the result has. */
 static int64_t results_of(const shared_line *s)
 {
     return s->of.kind == WEFT_FFT_REAL_KIND ? weft_ceil_div(s->of.n / 2 + 1, s->first) : s->second;
@@ -136,7 +138,7 @@ static double cost_of_move(const weft_layout *from, const weft_layout *to)
     return to == NULL || us < 0 ? INFINITY : us;
 }
 
-/* Of so many transforms: with a fraction of the operations per second of matrix products. */
+/* Of so many complex transforms: with a fraction of the operations per second of matrix products. Real ones count half. */
 static double cost_of_lines(double lines, int64_t n)
 {
     enum { SLOWER = 10 };
@@ -191,19 +193,21 @@ static double cost_of_shared(const weft_layout *a, const shared_line *s, double 
     enum { COPIES = 4, TASKS = 10 };
     const bool real = s->of.kind == WEFT_FFT_REAL_KIND;
     const double share = lines / (double)weft_layout_parts(a, s->of.dim);
-    const double bytes = COPIES * share * (double)s->of.n * (double)weft_dtype_size(weft_complex_type(a->dtype));
-    return cost_of_columns(a, s) + cost_of_exchange(a, s->of.dim, s->second, s->first) +
-           (real ? cost_of_exchange(a, s->of.dim, s->first, results_of(s)) : 0) + cost_of_lines(share, s->of.n) +
-           bytes / weft_runtime.planned.copy_bytes_per_us + TASKS * weft_runtime.planned.task_us;
+    const double elements = share * (double)s->second * (double)s->rows;
+    const double bytes = COPIES * elements * (double)weft_dtype_size(weft_complex_type(a->dtype));
+    return cost_of_columns(a, s) + cost_of_exchange(a, s->of.dim, s->second, s->rows) +
+           (real ? 2 * cost_of_exchange(a, s->of.dim, s->rows, results_of(s)) : 0) + cost_of_lines(elements / (double)s->of.n, s->of.n) +
+           bytes / weft_runtime.planned.copy_bytes_per_us + (real ? 2 * TASKS : TASKS) * weft_runtime.planned.task_us;
 }
 
 static bool is_cheaper(const weft_layout *a, const shared_line *s)
 {
+    const bool real = s->of.kind == WEFT_FFT_REAL_KIND || s->of.kind == WEFT_FFT_HALF_KIND;
     double lines = 1;
     for (int d = 0; d < a->ndim; d++) {
         lines *= d == s->of.dim ? 1 : (double)a->shape[d];
     }
-    return cost_of_shared(a, s, lines) < cost_of_whole_lines(a, s->of.dim, s->of.n, lines);
+    return cost_of_shared(a, s, lines) < cost_of_whole_lines(a, s->of.dim, s->of.n, real ? lines / 2 : lines);
 }
 
 /* ---- the steps ------------------------------------------------------------------------------------------- */
@@ -242,12 +246,12 @@ static weft_tensor *transformed(const shared_line *s, weft_tensor *rows, bool la
     const bool back = kind == WEFT_FFT_INVERSE_KIND || kind == WEFT_FFT_HALF_KIND;
     const bool half = kind == WEFT_FFT_HALF_KIND;
     weft_transform own = { .function = s->of.function,
-                           .kind = back ? WEFT_FFT_INVERSE_KIND : WEFT_FFT_FORWARD_KIND,
+                           .kind = back ? WEFT_FFT_INVERSE_KIND : last ? WEFT_FFT_FORWARD_KIND : kind,
                            .dim = s->of.dim + 1,
                            .n = last ? s->second : s->first,
                            .scale = last ? s->of.scale : 1,
                            .line = s->of.n,
-                           .size = last ? results_of(s) : s->first,
+                           .size = last ? s->second : s->rows,
                            .inherited = last ? WEFT_ALL_SCALARS : 0,
                            .real = last && half };
     own.step = last ? (kind == WEFT_FFT_REAL_KIND && s->of.weighted ? WEFT_FFT_DOUBLES_RESULTS : 0)
@@ -255,11 +259,35 @@ static weft_tensor *transformed(const shared_line *s, weft_tensor *rows, bool la
     return rows == NULL ? NULL : weft_transform_dim(&own, rows);
 }
 
+/* The elements [..., rows of the result, n1, ...] of a real line's transform, from those with k1 <= n1 / 2, [..., k1, k2, ...]: exchanged,
+ * then put together by each rank. */
+static weft_tensor *with_mirrored(const shared_line *s, const weft_layout *line, weft_tensor *a)
+{
+    const int columns = s->of.dim + 1;
+    const int64_t count = results_of(s), others = (s->first - 1) / 2;
+    if (a == NULL) {
+        return NULL;
+    }
+    weft_tensor *direct = rows_of(s, line, weft_slice(a, columns, 0, count, 1), count, s->rows);
+    if (direct == NULL || others == 0) {
+        return direct;
+    }
+    weft_tensor *last = weft_slice(a, columns, s->second - count, s->second, 1);
+    last = last == NULL ? NULL : weft_flip(last, 1, &columns);
+    last = rows_of(s, line, last, count, s->rows);
+    last = last == NULL ? NULL : weft_slice(last, columns, 1, 1 + others, 1);
+    last = last == NULL ? NULL : weft_flip(last, 1, &columns);
+    weft_tensor *parts[] = { direct, last == NULL ? NULL : weft_conj(last) };
+    return parts[1] == NULL ? NULL : weft_cat(2, parts, columns);
+}
+
 static bool describe_line(const weft_transform *t, const weft_layout *a, shared_line *s)
 {
     const int64_t most = t->kind == WEFT_FFT_HALF_KIND ? t->n / 2 + 1 : t->n;
     *s = (shared_line){ .of = *t, .given = weft_min_i64(most, a->shape[t->dim]) };
-    return find_sizes(a, t->dim, t->n, &s->first, &s->second);
+    const bool found = find_sizes(a, t->dim, t->n, &s->first, &s->second);
+    s->rows = t->kind == WEFT_FFT_REAL_KIND ? s->first / 2 + 1 : s->first;
+    return found;
 }
 
 bool weft_fft_is_shared(const weft_transform *t, const weft_layout *a)
@@ -282,10 +310,10 @@ weft_tensor *weft_fft_share(const weft_transform *t, weft_tensor *a)
     a = weft_fft_fit(weft_fft_fit(a, dim, s.given), dim, rows * s.second);
     a = a == NULL ? NULL : weft_in_layout(t->function, a, columns);
     a = rows_of(&s, layout, reshaped(a, dim, rows, s.second, false), s.second, rows);
-    a = rows_of(&s, layout, transformed(&s, a, false), s.first, s.second);
+    a = rows_of(&s, layout, transformed(&s, a, false), s.rows, s.second);
     a = transformed(&s, a, true);
     if (t->kind == WEFT_FFT_REAL_KIND) {
-        a = rows_of(&s, layout, a, results_of(&s), s.first);
+        a = with_mirrored(&s, layout, a);
     } else {
         a = a == NULL ? NULL : weft_transpose(a, dim, dim + 1);
     }
