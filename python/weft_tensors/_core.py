@@ -334,7 +334,7 @@ class Tensor:
     # ---- values: wait, and all processes take part ----
     def item(self) -> Any:
         """The value of a tensor of one element. Waits; all processes must call it."""
-        if self.size == 1 and (self.dtype is int64 or self.dtype.is_complex): # beyond double precision
+        if self.size == 1 and (self.dtype in (int64, uint64) or self.dtype.is_complex): # beyond double precision
             return self.numpy().reshape(()).item()
         settle_tensor(self)
         value = ctypes.c_double()
