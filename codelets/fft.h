@@ -16,15 +16,15 @@
  * scalars[WEFT_FFT_SCALE]. With numbers[WEFT_FFT_WEIGHTED] the bins k of REAL and HALF that stand for two, all but 0 and n / 2, are
  * multiplied by 2 (REAL, results) or by 1/2 (HALF, values): the adjoints of HALF and of REAL.
  *
- * With numbers[WEFT_FFT_LINE] a transform FORWARD or INVERSE is a step of that of a line of so many elements, N, that ranks share:
- * element k of row r, of R rows of dimension numbers[WEFT_FFT_DIM] - 1, is element r + R k of the line. numbers[WEFT_FFT_STEP] has bits:
+ * With numbers[WEFT_FFT_LINE] a transform is a step of that of a line of so many elements, N, that ranks share: element k of row r, an
+ * index of dimension numbers[WEFT_FFT_DIM] - 1, is element r + N / n k of the line. numbers[WEFT_FFT_STEP] has bits, none for HALF:
  *
  *     WEFT_FFT_TURNS             results k of row r are multiplied by e^(-2 pi i r k / N), INVERSE: e^(+2 pi i r k / N)
- *     WEFT_FFT_DOUBLES_VALUES    elements i of the line, 0 < i < N / 2, are multiplied by 2 before; the imaginary parts of elements 0
- *                                and N / 2 are not read
- *     WEFT_FFT_DOUBLES_RESULTS   such elements are multiplied by 2 afterwards, and the imaginary parts of the two others become 0
+ *     WEFT_FFT_DOUBLES_VALUES    all elements of the line but 0 and N / 2 are multiplied by 2 before; the imaginary parts of these are
+ *                                not read
+ *     WEFT_FFT_DOUBLES_RESULTS   all elements but 0 and N / 2 are multiplied by 2 afterwards; the imaginary parts of these become 0
  *
- * As many results are stored as the output has; where it is real, their real parts.
+ * As many results are stored as the output has.
  *
  * The others are of real values, or of both parts of complex ones; results have the type of the values:
  *
@@ -48,5 +48,7 @@ typedef enum weft_fft_kind {
 
 /* In the type of the output's parts. A line's results do not depend on the others. */
 void weft_kernel_fft(const weft_kernel_call *call);
+/* Frees the plans that are kept, when no transform is pending. */
+void weft_fft_forget_plans(void);
 
 #endif

@@ -32,20 +32,46 @@
 #define csin(z) OF_TYPE(z, csinf, csin)(z)
 #define ccos(z) OF_TYPE(z, ccosf, ccos)(z)
 #define ctanh(z) OF_TYPE(z, ctanhf, ctanh)(z)
+#define ctan(z) OF_TYPE(z, ctanf, ctan)(z)
+#define casin(z) OF_TYPE(z, casinf, casin)(z)
+#define cacos(z) OF_TYPE(z, cacosf, cacos)(z)
+#define catan(z) OF_TYPE(z, catanf, catan)(z)
+#define csinh(z) OF_TYPE(z, csinhf, csinh)(z)
+#define ccosh(z) OF_TYPE(z, ccoshf, ccosh)(z)
+#define casinh(z) OF_TYPE(z, casinhf, casinh)(z)
+#define cacosh(z) OF_TYPE(z, cacoshf, cacosh)(z)
+#define catanh(z) OF_TYPE(z, catanhf, catanh)(z)
 /* By the four products, as PyTorch and NumPy multiply: C's operator looks for infinities behind NaN. */
 #define TIMES(x, y) PAIR(REAL(x) * REAL(y) - IMAG(x) * IMAG(y), REAL(x) * IMAG(y) + IMAG(x) * REAL(y))
 #define POWER(x, y) OF_TYPE(x, power_c64, power_c128)(x, y)
 #define POWER_REAL(x, y) OF_TYPE(x, power_real_c64, power_real_c128)(x, y)
 #define SIGN(z) OF_TYPE(z, sign_c64, sign_c128)(z)
+#define EXPM1(z) OF_TYPE(z, expm1_c64, expm1_c128)(z)
+#define LOG1P(z) OF_TYPE(z, log1p_c64, log1p_c128)(z)
 
-/* z^w; 1 for w = 0, and 0 for z = 0 where w has a positive real part. Whole exponents of at most 64: by multiplications, so that
- * powers of real numbers are real. */
-#define DEFINE_POWERS(T, P_, name, cpow_)                                                                    \
+/* sgn: 0 of 0. expm1, log1p: small results are not differences of large numbers. z^w: 1 for w = 0, and 0 for z = 0 where w has a
+ * positive real part; whole exponents of at most 64 by multiplications, so that powers of real numbers are real. */
+#define DEFINE_FUNCTIONS(T, P_, name, cpow_)                                                                    \
     static T sign_##name(T z)                                                                                \
     {                                                                                                        \
         typedef P_ P;                                                                                        \
         const P size = HYPOT(REAL(z), IMAG(z));                                                                    \
         return size == 0 ? PAIR(0, 0) : PAIR(REAL(z) / size, IMAG(z) / size);                                \
+    }                                                                                                        \
+    static T expm1_##name(T z)                                                                               \
+    {                                                                                                        \
+        typedef P_ P;                                                                                        \
+        const P x = REAL(z), y = IMAG(z), half = SINE(y / 2);                                                \
+        return PAIR(OF_PARTS(x, expm1f, expm1)(x) * COSINE(y) - 2 * half * half,                             \
+                    OF_PARTS(x, expf, exp)(x) * SINE(y));                                                    \
+    }                                                                                                        \
+    static T log1p_##name(T z)                                                                               \
+    {                                                                                                        \
+        typedef P_ P;                                                                                        \
+        const P x = REAL(z), y = IMAG(z), size = HYPOT(x, y);                                                \
+        const P real = size < (P)0.5 ? OF_PARTS(x, log1pf, log1p)(x * (x + 2) + y * y) / 2                   \
+                                     : OF_PARTS(x, logf, log)(HYPOT(x + 1, y));                              \
+        return PAIR(real, ATAN2(y, x + 1));                                                                  \
     }                                                                                                        \
     static T power_##name(T z, T w)                                                                          \
     {                                                                                                        \
@@ -74,8 +100,8 @@
         }                                                                                                    \
         return exponent < 0 ? 1 / result : result;                                                           \
     }
-DEFINE_POWERS(weft_c64, float, c64, cpowf)
-DEFINE_POWERS(weft_c128, double, c128, cpow)
+DEFINE_FUNCTIONS(weft_c64, float, c64, cpowf)
+DEFINE_FUNCTIONS(weft_c128, double, c128, cpow)
 
 #define LOOP(name, T_, P_, R, count, expression)                                                             \
     static void name##_##T_(void *out, const void *pa, const void *pb, const void *pc, int64_t n,            \

@@ -2,9 +2,7 @@
 #include "codelets/cpu/fft_plan.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
 
@@ -211,14 +209,12 @@ static bool make_bluestein(weft_fft_plan *plan)
 static int64_t bytes_of(const weft_fft_plan *plan)
 {
     const int64_t count = plan->twiddles.count + plan->units.count + plan->turns.count + plan->chirp.count + plan->spectrum.count;
-    return count * (int64_t)(2 * (sizeof(double) + sizeof(float)));
+    return (int64_t)sizeof(*plan) + count * (int64_t)(2 * (sizeof(double) + sizeof(float)));
 }
 
-static void destroy(weft_fft_plan *plan)
+static void destroy(weft_fft_kept *kept)
 {
-    if (plan == NULL) {
-        return;
-    }
+    weft_fft_plan *plan = (weft_fft_plan *)kept;
     table_free(&plan->twiddles);
     table_free(&plan->units);
     table_free(&plan->turns);
@@ -233,8 +229,11 @@ static void destroy(weft_fft_plan *plan)
     free(plan);
 }
 
-static weft_fft_plan *make(int64_t n, bool part)
+static weft_fft_kept *make(const void *wanted)
 {
+    const weft_fft_plan *size = wanted;
+    const int64_t n = size->n;
+    const bool part = size->part;
     weft_fft_plan *plan = calloc(1, sizeof(*plan));
     if (plan == NULL) {
         return NULL;
@@ -244,114 +243,25 @@ static weft_fft_plan *make(int64_t n, bool part)
     const bool smooth = rest_of(n) == 1;
     const int64_t half = smooth ? half_of(n, part) : 0;
     if (!make_units(plan) || !(half > 0 ? make_halves(plan, half) : smooth ? make_passes(plan) : make_bluestein(plan))) {
-        destroy(plan);
+        destroy(&plan->kept);
         return NULL;
     }
-    return plan;
+    plan->kept.bytes = bytes_of(plan);
+    return &plan->kept;
 }
 
-/* Plans that are kept, and those in use. The one that has not been used for the longest time makes room. */
-enum { KEPT = 64 };
-typedef struct kept_plan {
-    weft_fft_plan *plan;
-    int users;
-    uint64_t used;
-} kept_plan;
-
-static struct {
-    pthread_mutex_t lock;
-    uint64_t uses;
-    kept_plan plans[KEPT];
-} fft_plans = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-/* With the lock: a plan of the size, for one more user; NULL: none. */
-static const weft_fft_plan *find(int64_t n, bool part)
+static bool is_same(const weft_fft_kept *kept, const void *wanted)
 {
-    for (int i = 0; i < KEPT; i++) {
-        kept_plan *own = &fft_plans.plans[i];
-        if (own->plan != NULL && own->plan->n == n && own->plan->part == part) {
-            own->users++;
-            own->used = ++fft_plans.uses;
-            return own->plan;
-        }
-    }
-    return NULL;
+    const weft_fft_plan *plan = (const weft_fft_plan *)kept;
+    const weft_fft_plan *size = wanted;
+    return plan->n == size->n && plan->part == size->part;
 }
 
-/* With the lock: keeps a plan in the place of one that nobody uses, which is returned to be freed; the plan itself if there is
- * none. */
-static weft_fft_plan *keep(weft_fft_plan *plan)
-{
-    kept_plan *place = NULL;
-    for (int i = 0; i < KEPT; i++) {
-        kept_plan *own = &fft_plans.plans[i];
-        if (own->users == 0 && (place == NULL || own->used < place->used)) {
-            place = own;
-        }
-    }
-    if (place == NULL) {
-        return plan;
-    }
-    weft_fft_plan *former = place->plan;
-    *place = (kept_plan){ plan, 1, ++fft_plans.uses };
-    return former;
-}
-
-/* With the lock: removes the plan that has not been used for the longest time, which is returned to be freed, if those that are kept
- * take too much memory. NULL: they do not, or all are in use. */
-static weft_fft_plan *take_excess(void)
-{
-    const int64_t most_bytes = INT64_C(256) << 20;
-    kept_plan *oldest = NULL;
-    int64_t bytes = 0;
-    for (int i = 0; i < KEPT; i++) {
-        kept_plan *own = &fft_plans.plans[i];
-        bytes += own->plan == NULL ? 0 : bytes_of(own->plan);
-        oldest = own->plan != NULL && own->users == 0 && (oldest == NULL || own->used < oldest->used) ? own : oldest;
-    }
-    if (bytes <= most_bytes || oldest == NULL) {
-        return NULL;
-    }
-    weft_fft_plan *plan = oldest->plan;
-    *oldest = (kept_plan){ 0 };
-    return plan;
-}
-
-static void free_excess(void)
-{
-    weft_fft_plan *plan;
-    do {
-        pthread_mutex_lock(&fft_plans.lock);
-        plan = take_excess();
-        pthread_mutex_unlock(&fft_plans.lock);
-        destroy(plan);
-    } while (plan != NULL);
-}
+static const weft_fft_maker own_plans = { is_same, make, destroy };
 
 static const weft_fft_plan *obtain(int64_t n, bool part)
 {
-    pthread_mutex_lock(&fft_plans.lock);
-    const weft_fft_plan *found = find(n, part);
-    pthread_mutex_unlock(&fft_plans.lock);
-    if (found != NULL) {
-        return found;
-    }
-    weft_fft_plan *made = make(n, part), *unused = made; /* without the lock: it takes long, and may obtain another one */
-    if (made == NULL) {
-        return NULL;
-    }
-    pthread_mutex_lock(&fft_plans.lock);
-    found = find(n, part); /* of a thread that was faster */
-    if (found == NULL) {
-        unused = keep(made);
-        found = made;
-    }
-    pthread_mutex_unlock(&fft_plans.lock);
-    if (unused != made || found != made) {
-        destroy(unused);
-    }
-    free_excess();
-    return found;
+    return (const weft_fft_plan *)weft_fft_obtain(&own_plans, &(weft_fft_plan){ .n = n, .part = part });
 }
 
 const weft_fft_plan *weft_fft_plan_obtain(int64_t n)
@@ -361,16 +271,7 @@ const weft_fft_plan *weft_fft_plan_obtain(int64_t n)
 
 void weft_fft_plan_release(const weft_fft_plan *plan)
 {
-    bool kept = false;
-    pthread_mutex_lock(&fft_plans.lock);
-    for (int i = 0; i < KEPT && !kept; i++) {
-        kept = fft_plans.plans[i].plan == plan;
-        fft_plans.plans[i].users -= kept;
-    }
-    pthread_mutex_unlock(&fft_plans.lock);
-    if (!kept) {
-        destroy((weft_fft_plan *)(uintptr_t)plan);
-    }
+    weft_fft_release((weft_fft_kept *)(uintptr_t)plan);
 }
 
 int64_t weft_fft_room(const weft_fft_plan *plan)

@@ -2,7 +2,7 @@
 #ifndef WEFT_CODELETS_CPU_FFT_PLAN_H
 #define WEFT_CODELETS_CPU_FFT_PLAN_H
 
-#include <weft/base.h>
+#include "codelets/cpu/fft_cache.h"
 
 enum { WEFT_FFT_MAX_PASSES = 64, WEFT_FFT_MAX_RADIX = 13 };
 /* Numbers of a vector of 32 bytes; and the columns that long lines are transformed by. */
@@ -26,6 +26,7 @@ typedef struct weft_fft_table {
 
 typedef struct weft_fft_plan weft_fft_plan;
 struct weft_fft_plan {
+    weft_fft_kept kept;
     int64_t n;
     bool part; /* of a long line */
     int num_passes; /* 0: n is 1, or it is long, or Bluestein's algorithm is used */

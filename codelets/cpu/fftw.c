@@ -1,10 +1,12 @@
 /* Fourier transforms by FFTW (M. Frigo and S. G. Johnson, "The design and implementation of FFTW3", Proceedings of the IEEE 93 (2005)) or a
  * library with its interface. Plans are estimated, not measured: they depend on sizes, distances and alignment alone, so that replicas
  * have equal bits. One plan at a time is made or destroyed, as FFTW asks; any number of threads use one. */
+#include "codelets/cpu/fft_cache.h"
 #include "codelets/cpu/fft_library.h"
 
 #include <fftw3.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* FFTW's functions of one precision. Plans are `void *`, because each precision has a type of its own. */
@@ -57,81 +59,74 @@ INTERFACE(float, fftwf)
 #define FUNCTIONS(T) { plan_##T, execute_##T, destroy_##T, alignment_##T }
 static const interface interfaces[] = { FUNCTIONS(double), FUNCTIONS(float) }; /* [single] */
 
-/* Plans that are kept, and those in use. The one that has not been used for the longest time makes room. */
-enum { KEPT = 64 };
-typedef struct kept_plan {
+typedef struct library_plan {
+    weft_fft_kept kept;
     void *plan;
     weft_fft_batch batch;
     int alignments[2];
-    int users;
-    uint64_t used;
-} kept_plan;
+    void *in, *out; /* of the first user; they serve to make the plan, which leaves them as they are */
+} library_plan;
 
-static struct {
-    pthread_mutex_t lock;
-    uint64_t uses;
-    kept_plan plans[KEPT];
-} fft_plans = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static pthread_mutex_t fftw_planner = PTHREAD_MUTEX_INITIALIZER;
 
-static bool same(const kept_plan *own, const kept_plan *wanted)
+static bool is_same(const weft_fft_kept *kept, const void *wanted)
 {
-    const weft_fft_batch *a = &own->batch, *b = &wanted->batch;
-    return own->plan != NULL && a->kind == b->kind && a->single == b->single && a->n == b->n && a->count == b->count &&
-           a->in_step == b->in_step && a->out_step == b->out_step && a->in_apart == b->in_apart && a->out_apart == b->out_apart &&
-           memcmp(own->alignments, wanted->alignments, sizeof(own->alignments)) == 0;
+    const library_plan *own = (const library_plan *)kept, *other = wanted;
+    const weft_fft_batch *a = &own->batch, *b = &other->batch;
+    return a->kind == b->kind && a->single == b->single && a->n == b->n && a->count == b->count && a->in_step == b->in_step &&
+           a->out_step == b->out_step && a->in_apart == b->in_apart && a->out_apart == b->out_apart &&
+           memcmp(own->alignments, other->alignments, sizeof(own->alignments)) == 0;
 }
 
-/* With the lock: the place of such a plan, or of the one to give up; NULL: all are in use. */
-static kept_plan *find(const kept_plan *wanted)
+/* FFTW does not tell how much memory a plan takes: about that of the line, as twiddles and for Rader's or Bluestein's algorithm. */
+static int64_t bytes_of(const weft_fft_batch *batch)
 {
-    kept_plan *place = NULL;
-    for (int i = 0; i < KEPT; i++) {
-        kept_plan *own = &fft_plans.plans[i];
-        if (same(own, wanted)) {
-            return own;
-        }
-        if (own->users == 0 && (place == NULL || own->used < place->used)) {
-            place = own;
-        }
-    }
-    return place;
+    enum { OBJECTS = 4096, LINES = 2 };
+    return OBJECTS + LINES * 2 * batch->n * (int64_t)(batch->single ? sizeof(float) : sizeof(double));
 }
 
-/* For one more user, or NULL. */
-static kept_plan *obtain(const kept_plan *wanted, void *in, void *out)
+static weft_fft_kept *make(const void *wanted)
 {
-    const interface *library = &interfaces[wanted->batch.single];
-    pthread_mutex_lock(&fft_plans.lock);
-    kept_plan *place = find(wanted);
-    if (place != NULL && !same(place, wanted)) {
-        if (place->plan != NULL) {
-            interfaces[place->batch.single].destroy(place->plan);
-        }
-        *place = *wanted;
-        place->plan = library->plan(&wanted->batch, in, out); /* an estimated plan leaves both as they are */
+    library_plan *own = malloc(sizeof(*own));
+    if (own == NULL) {
+        return NULL;
     }
-    place = place == NULL || place->plan == NULL ? NULL : place;
-    if (place != NULL) {
-        place->users++;
-        place->used = ++fft_plans.uses;
+    *own = *(const library_plan *)wanted;
+    own->kept.bytes = bytes_of(&own->batch);
+    pthread_mutex_lock(&fftw_planner);
+    own->plan = interfaces[own->batch.single].plan(&own->batch, own->in, own->out);
+    pthread_mutex_unlock(&fftw_planner);
+    if (own->plan == NULL) {
+        free(own);
+        return NULL;
     }
-    pthread_mutex_unlock(&fft_plans.lock);
-    return place;
+    return &own->kept;
 }
+
+static void destroy(weft_fft_kept *kept)
+{
+    library_plan *own = (library_plan *)kept;
+    pthread_mutex_lock(&fftw_planner);
+    interfaces[own->batch.single].destroy(own->plan);
+    pthread_mutex_unlock(&fftw_planner);
+    free(own);
+}
+
+static const weft_fft_maker library_plans = { is_same, make, destroy };
 
 bool weft_fft_by_library(const weft_fft_batch *batch, const void *in, void *out)
 {
     const interface *library = &interfaces[batch->single];
     void *values = (void *)(uintptr_t)in; /* FFTW_PRESERVE_INPUT */
-    const kept_plan wanted = { .batch = *batch, .alignments = { library->alignment(values), library->alignment(out) } };
-    kept_plan *kept = obtain(&wanted, values, out);
+    const library_plan wanted = {
+        .batch = *batch, .alignments = { library->alignment(values), library->alignment(out) }, .in = values, .out = out
+    };
+    weft_fft_kept *kept = weft_fft_obtain(&library_plans, &wanted);
     if (kept == NULL) {
         return false;
     }
-    library->execute(batch, kept->plan, values, out);
-    pthread_mutex_lock(&fft_plans.lock);
-    kept->users--;
-    pthread_mutex_unlock(&fft_plans.lock);
+    library->execute(batch, ((library_plan *)kept)->plan, values, out);
+    weft_fft_release(kept);
     return true;
 }
 

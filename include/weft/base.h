@@ -119,8 +119,8 @@ WEFT_API const char *weft_status_string(weft_status status);
  * pairs of WEFT_F32 and of WEFT_F64, the real part first, as C99's `float complex`, Fortran and NumPy have them
  * (<weft/complex.h>). WEFT_I8 to WEFT_I64 are signed integers, WEFT_U8 to WEFT_U64 unsigned ones; arithmetic wraps around.
  * WEFT_F8_E4M3 (four bits of exponent, three of fraction; no infinity, the largest number is 448) and WEFT_F8_E5M2 (largest
- * 57344) are for storage: weft_to_type() converts from and to them; they are made, redistributed, read by the program and kept
- * in files (not HDF5) as all types. All other operations refuse them (WEFT_ERR_DTYPE). */
+ * 57344) are for storage: weft_to_type() converts from and to them; they are made, redistributed, moved (slices, joints, pads,
+ * transposes, ...), read by the program and kept in files (not HDF5). Arithmetic refuses them (WEFT_ERR_DTYPE). */
 typedef enum weft_dtype
 #ifdef __cplusplus
     : unsigned int /* as in C: also with ::WEFT_WITH_GRAD */

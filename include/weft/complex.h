@@ -8,10 +8,11 @@
  *
  * These functions take complex tensors: arithmetic (weft_add(), weft_sub(), weft_mul(), weft_div(), weft_pow(), weft_scale(),
  * weft_add_scalar(), weft_pow_scalar(), weft_add_scaled(), weft_addcmul(), weft_addcdiv(), and those in place), weft_neg(),
- * weft_abs(), weft_square(), weft_reciprocal(), weft_sqrt(), weft_rsqrt(), weft_exp(), weft_log(), weft_sin(), weft_cos(), weft_tanh(),
+ * weft_abs(), weft_square(), weft_reciprocal(), roots, exponentials and logarithms, sines and hyperbolic sines with their inverses,
  * weft_sigmoid(), weft_lerp(), weft_lerp_tensor(), weft_eq(), weft_ne(), weft_eq_scalar(), weft_ne_scalar(), weft_logical_not() and the
  * other logical operations, weft_isnan(), weft_isinf(), weft_isfinite(), weft_where(), weft_masked_fill(), weft_nonzero(), weft_any(),
- * weft_all(), sums, means and products, also cumulative ones, weft_norm(), products of matrices, weft_einsum(), weft_randn(), and all
+ * weft_all(), sums, means and products, also cumulative ones, weft_var(), weft_std(), weft_cov(), weft_logsumexp(), weft_norm(), products
+ * of matrices, weft_einsum(), convolutions (not the functions for their gradients), weft_randn(), weft_dropout(), and all
  * functions that only move elements. Complex numbers
  * have no order, so comparisons, maxima, sorting and rounding refuse them (WEFT_ERR_DTYPE).
  *
@@ -39,6 +40,8 @@ WEFT_API weft_tensor *weft_imag(weft_tensor *a);
 /** \} */
 /** The conjugate: a - i b of a + i b. A real tensor is returned itself. */
 WEFT_API weft_tensor *weft_conj(weft_tensor *a);
+/** a / |a|, 0 of 0: for complex numbers what weft_sign() is for real ones. weft_sign() of a real tensor. */
+WEFT_API weft_tensor *weft_sgn(weft_tensor *a);
 /** The angle of the complex number, -pi to pi; of a negative real number pi, of others 0. Real; floating. */
 WEFT_API weft_tensor *weft_angle(weft_tensor *a);
 

@@ -82,7 +82,7 @@ static inline void weft_convolution_init(weft_convolution *options)
 /**
  * Convolution (cross-correlation, as usual) of x [n, c, h, w] with weight [o, c / groups, i, j], plus bias [o] or
  * NULL. The result is [n, o, y, z] with y = (h + 2 padding - dilation (i - 1) - 1) / stride + 1, rounded down; z is
- * computed in the same way. Floating types. `options`: NULL for defaults. WEFT_ERR_SHAPE if the weights are larger
+ * computed in the same way. Floating or complex types. `options`: NULL for defaults. WEFT_ERR_SHAPE if the weights are larger
  * than the padded input.
  */
 WEFT_API weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
@@ -95,7 +95,7 @@ WEFT_API weft_tensor *weft_conv1d(weft_tensor *x, weft_tensor *weight, weft_tens
  * Transposed convolution of x [n, c, h, w] with weight [c, o / groups, i, j], plus bias [o] or NULL. It computes the
  * gradient of the input of a convolution with these weights and options, if x is the gradient of its result. The
  * result is [n, o, y, z] with y = (h - 1) stride - 2 padding + dilation (i - 1) + 1 + output_padding; z is computed
- * in the same way. Floating types. `options`: NULL for defaults.
+ * in the same way. Floating or complex types. `options`: NULL for defaults.
  *
  * \param output_padding  of y and z; 0 or more, and less than the stride. Several sizes of y give the same h when
  *                        convolved; this chooses one. NULL: 0
@@ -131,7 +131,7 @@ static inline void weft_convolution3d_init(weft_convolution3d *options)
 /**
  * weft_conv2d() with a third spatial dimension, d: x [n, c, d, h, w] with weight [o, c / groups, k, i, j], plus bias
  * [o] or NULL. The result is [n, o, v, y, z] with v = (d + 2 padding - dilation (k - 1) - 1) / stride + 1, rounded
- * down; y and z are computed in the same way. Floating types. `options`: NULL for defaults. WEFT_ERR_SHAPE if the
+ * down; y and z are computed in the same way. Floating or complex types. `options`: NULL for defaults. WEFT_ERR_SHAPE if the
  * weights are larger than the padded input.
  *
  * The k slices that are read for one v are copied side by side. So the call needs memory for 2 k / stride times x,

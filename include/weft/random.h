@@ -80,7 +80,7 @@ WEFT_API weft_tensor *weft_normal_inplace(weft_tensor *a, double mean, double de
 /** \} */
 
 /**
- * Dropout. While training, each element of a (floating) becomes 0 with probability p, and is otherwise divided by 1 -
+ * Dropout. While training, each element of a (floating, complex) becomes 0 with probability p, and is otherwise divided by 1 -
  * p (if p is 1, all become 0). Without training the result is a itself, and the random state does not advance. A
  * Partial (sum or average) tensor stays Partial: the same elements are dropped in all addends.
  *

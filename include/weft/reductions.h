@@ -46,7 +46,8 @@ WEFT_API weft_tensor *weft_norm(weft_tensor *a, double p, int dims, bool keepdim
 /** \} */
 
 /** The variance: the squared distances from the mean, summed over n values and divided by n - correction (1: the
- * variance of a sample, 0: of the population). Floating types. If n <= correction, the result is infinity, or NaN if
+ * variance of a sample, 0: of the population). Floating types; of complex
+ * numbers the sum of the variances of both parts, real. If n <= correction, the result is infinity, or NaN if
  * all values are equal. Without elements it is NaN. For example, weft_var(a, WEFT_ALL_DIMS, 1, false) is the variance
  * of all elements. \{ */
 WEFT_API weft_tensor *weft_var(weft_tensor *a, int dims, double correction, bool keepdim);
@@ -58,7 +59,7 @@ WEFT_API weft_tensor *weft_std(weft_tensor *a, int dims, double correction, bool
 /** \} */
 
 /** The logarithm of the sum of e^a, without overflow; -INFINITY if there are no elements. Integers and truth values
- * give WEFT_F32. \{ */
+ * give WEFT_F32; complex numbers are taken too. \{ */
 WEFT_API weft_tensor *weft_logsumexp(weft_tensor *a, int dims, bool keepdim);
 /** \} */
 
@@ -94,7 +95,8 @@ typedef enum weft_quantile_way {
 WEFT_API weft_tensor *weft_quantile(weft_tensor *a, double q, int dim, bool keepdim, weft_quantile_way way);
 
 /** Returns the covariances of variables [v, n], one row each: [v, v], divided by n - correction. For one variable [n]
- * the result is a scalar. Floating types; 16-bit types are computed in single precision. A divisor that is not
+ * the result is a scalar. Floating types; 16-bit types are computed in single precision. Complex numbers: the sums of
+ * (a_i - mean) conj(a_j - mean), a Hermitian matrix. A divisor that is not
  * positive counts as 0, as in PyTorch. */
 WEFT_API weft_tensor *weft_cov(weft_tensor *a, double correction);
 

@@ -25,12 +25,11 @@ from .array_api import (__array_namespace_info__, acos, acosh, arange, argmax, a
                         bitwise_xor, bmm, broadcast_arrays, broadcast_to, can_cast, clamp, clip, concat, concatenate, count_nonzero, cumprod, cumsum, cumulative_prod, cumulative_sum, diff,
                         divide, e, empty, empty_like, equal, expand_dims, eye, finfo, flip, floor_divide, full, full_like, greater, greater_equal, iinfo,
                         inf, isclose, isdtype, less, less_equal, linspace, matrix_transpose, max, mean, min, mm, meshgrid, moveaxis, multiply, nan, negative, newaxis, nonzero,
-                        not_equal, ones, ones_like, permute_dims, pi, positive, rand, rand_like, randint, randn, randn_like, result_type, roll, signbit,
+                        not_equal, ones, ones_like, permute_dims, pi, positive, rand, rand_like, randint, randn, randn_like, result_type, roll, sign, signbit,
                         sort, squeeze, stack, std, subtract, take, take_along_axis, tensordot, tile, tril, triu, unstack, var, vecdot, where, zeros,
                         zeros_like)
 from .searching import * # noqa: F403
 from .torch_names import * # noqa: F403
-from .complexes import * # noqa: F403
 from .graphs import Graph, graph
 from .index_lists import IndexList
 from .local_map import local_map

@@ -203,7 +203,7 @@ class Tensor:
             log_ = logaddexp = logical_not_ = masked_fill_ = mm = moveaxis = movedim = multinomial = mv = nan_to_num_ = narrow = \
             neg_ = new_empty = new_full = new_ones = new_tensor = new_zeros = one_hot = outer = pow_ = ravel = reciprocal_ = \
             relu_ = remainder = repeat = repeat_interleave = reshape_as = rms_norm = round_ = rsqrt_ = scatter_ = scatter_reduce \
-            = select = sigmoid_ = silu = sin_ = sinh = sqrt_ = square_ = swapaxes = tan_ = tanh_ = tile = tril = tril_ = triu_ = \
+            = select = sgn = sigmoid_ = silu = sin_ = sinh = sqrt_ = square_ = swapaxes = tan_ = tanh_ = tile = tril = tril_ = triu_ = \
             trunc_ = type_as = vdot = view_as = where = xlogy = _makes_tensor
         aminmax = chunk = split = unbind = unique = unique_consecutive = _makes_any
         is_complex = is_floating_point = is_contiguous = _makes_bool
@@ -334,7 +334,7 @@ class Tensor:
     # ---- values: wait, and all processes take part ----
     def item(self) -> Any:
         """The value of a tensor of one element. Waits; all processes must call it."""
-        if self.size == 1 and (self.dtype is int64 or self.dtype.is_complex): # beyond double precision
+        if self.size == 1 and (self.dtype in (int64, uint64) or self.dtype.is_complex): # beyond double precision
             return self.numpy().reshape(()).item()
         settle_tensor(self)
         value = ctypes.c_double()

@@ -37,6 +37,11 @@ def positive(x: Tensor, /) -> Tensor:
     return +x
 
 
+def sign(x: Tensor, /) -> Tensor:
+    """-1, 0 or 1; of complex numbers x / |x|, as sgn()."""
+    return _f.sgn(x)
+
+
 def signbit(x: Tensor, /) -> Tensor:
     """Whether the sign bit is set, of -0.0 too."""
     return _f.copysign(_f.ones_like(x), x) < 0
@@ -534,12 +539,12 @@ def iinfo(type: Any, /) -> Any:
 
 # ---- methods of Tensor ----
 _METHODS = {name: getattr(_f, name) for name in (
-    "sum prod any all norm logsumexp nansum nanmean exp log log1p expm1 sqrt rsqrt sin cos tan tanh sigmoid relu gelu silu abs neg sign "
+    "sum prod any all norm logsumexp nansum nanmean exp log log1p expm1 sqrt rsqrt sin cos tan tanh sigmoid relu gelu silu abs neg "
     "square reciprocal floor ceil round trunc erf isnan isinf isfinite softmax log_softmax reshape permute transpose expand flatten "
     "unflatten unsqueeze gather scatter scatter_add index_select index_add index_copy index_fill masked_fill masked_select matmul dot "
     "topk add sub mul div pow maximum minimum eq ne lt le gt ge logical_and logical_or logical_xor logical_not diagonal trace nan_to_num "
     "median quantile add_ mul_ div_ copy_ fill_ uniform_ normal_ scatter_add_ index_add_ lerp").split()}
-_METHODS.update({function.__name__: function for function in (argmax, argmin, argsort, clip, cumprod, cumsum, flip, max, mean, min, nonzero, roll, sort,
+_METHODS.update({function.__name__: function for function in (argmax, argmin, argsort, clip, cumprod, cumsum, flip, max, mean, min, nonzero, roll, sign, sort,
                                                               squeeze, std, tril, triu, var, chunk, split)})
 
 

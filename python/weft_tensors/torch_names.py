@@ -300,7 +300,7 @@ _IN_PLACE = {f"{name}_": getattr(_f, name) for name in (
 _METHODS: dict[str, Any] = {name: getattr(_f, name) for name in (
     "acos acosh addcdiv addcmul addmm angle asin asinh atan atan2 atanh bernoulli conj copysign cosh cov cummax cummin digamma erfc "
     "erfinv exp2 fmax fmin fmod frac hypot index_put lgamma log10 log2 logaddexp one_hot outer remainder rms_norm "
-    "scatter_reduce sinh where xlogy").split()}
+    "scatter_reduce sgn sinh where xlogy").split()}
 _METHODS.update({each.__name__: each for each in (
     amax, amin, aminmax, argwhere, bernoulli_, bincount, diag, exponential_, histc, inner, is_complex, is_floating_point, median, movedim,
     multinomial, mv, narrow, new_full, new_tensor, ravel, select, swapaxes, vdot)})

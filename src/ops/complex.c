@@ -54,15 +54,15 @@ GRADIENT(view_as_real, weft_view_as_complex(g))
 GRADIENT(view_as_complex, weft_view_as_real(g))
 
 /* By s = a / |a|: the part of g that turns it, divided by |a|. */
-GRADIENT(complex_sign, weft_complex_sign_gradient(g, a, y))
-
-weft_tensor *weft_complex_sign_gradient(weft_tensor *g, weft_tensor *a, weft_tensor *sign)
+static weft_tensor *sgn_gradient(weft_tensor *g, weft_tensor *a, weft_tensor *sign)
 {
     weft_tensor *size = weft_abs(a), *zero = size == NULL ? NULL : is_zero(size);
     weft_tensor *along = zero == NULL ? NULL : weft_mul(sign, weft_real(weft_mul(g, weft_conj(sign))));
     weft_tensor *across = along == NULL ? NULL : weft_div(weft_sub(g, along), weft_masked_fill(size, zero, 1));
     return across == NULL ? NULL : weft_zero_where(zero, across);
 }
+
+GRADIENT(sgn, sgn_gradient(g, a, y))
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
@@ -81,7 +81,7 @@ PART(real, "real", WEFT_TYPES_COMPLEX, WEFT_TYPE_REAL, LINEAR, ONE(real, 0))
 PART(imag, "imag", WEFT_TYPES_COMPLEX, WEFT_TYPE_REAL, LINEAR, ONE(imag, 0))
 PART(conj, "conj", WEFT_TYPES_COMPLEX, WEFT_TYPE_FIRST, PASSES_ALL, ONE(conj, 0))
 PART(angle, "angle", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, WEFT_TYPE_REAL, NOT_LINEAR, ONE(angle, IN_0))
-PART(complex_sign, "complex_abs_backward", WEFT_TYPES_COMPLEX, WEFT_TYPE_FIRST, NOT_LINEAR, ONE(complex_sign, IN_0 | OUT))
+PART(sgn, "sgn", WEFT_TYPES_COMPLEX, WEFT_TYPE_FIRST, NOT_LINEAR, ONE(sgn, IN_0 | OUT))
 
 static weft_tensor *part(const char *function, const weft_operation *operation, weft_tensor *a)
 {
@@ -118,9 +118,12 @@ weft_tensor *weft_angle(weft_tensor *a)
     return part("weft_angle", &operation_angle, a);
 }
 
-weft_tensor *weft_complex_sign(weft_tensor *a)
+weft_tensor *weft_sgn(weft_tensor *a)
 {
-    return part("weft_abs_backward", &operation_complex_sign, a);
+    if (weft_check_tensor("weft_sgn", "a", a) == NULL) {
+        return NULL;
+    }
+    return weft_dtype_is_complex(weft_layout_of(a)->dtype) ? part("weft_sgn", &operation_sgn, a) : weft_sign(a);
 }
 
 /* ---- of real tensors ----------------------------------------------------------------------------------- */
@@ -211,7 +214,7 @@ const weft_operation *const weft_complex_operations[] = {
     &operation_imag,
     &operation_conj,
     &operation_angle,
-    &operation_complex_sign,
+    &operation_sgn,
     &operation_complex,
     &operation_polar,
     &operation_view_as_real,

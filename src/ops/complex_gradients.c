@@ -1,6 +1,8 @@
 /* Gradients of elementwise functions of complex numbers: that of f(z) is the output's gradient times the conjugate of f'(z). */
 #include "ops/elementwise.h"
 
+static const double ln2 = 0.69314718055994530942, ln10 = 2.30258509299404568402;
+
 bool weft_has_complex(const weft_gradient *of)
 {
     bool found = weft_dtype_is_complex(weft_layout_of(weft_gradient_of_output(of, 0))->dtype);
@@ -21,10 +23,58 @@ static weft_tensor *times(weft_tensor *g, weft_tensor *factor)
     return factor == NULL ? NULL : weft_mul(g, weft_conjugate(factor));
 }
 
+/* g divided by the conjugate of a divisor. */
+static weft_tensor *by(weft_tensor *g, weft_tensor *divisor)
+{
+    return divisor == NULL ? NULL : weft_div(g, weft_conjugate(divisor));
+}
+
 /* p z^(p - 1); of z^0: 0. */
 static weft_tensor *power_slope(weft_tensor *z, double p)
 {
     return p == 0 ? weft_zeros_like(z) : weft_scale(weft_pow_scalar(z, p - 1), p);
+}
+
+/* 1 + a^2, 1 - a^2 */
+static weft_tensor *one_plus_square(weft_tensor *a)
+{
+    return weft_add_scalar(weft_square(a), 1);
+}
+
+static weft_tensor *one_minus_square(weft_tensor *a)
+{
+    return weft_add_scalar(minus(weft_square(a)), 1);
+}
+
+/* Of sines, hyperbolic ones, and their inverses. acosh has two roots, so that its cut is that of the function. */
+static weft_tensor *trigonometric_gradient(weft_kernel_id function, weft_tensor *g, weft_tensor *z, weft_tensor *y)
+{
+    switch (function) {
+    case WEFT_KERNEL_sin:
+        return times(g, weft_cos(z));
+    case WEFT_KERNEL_cos:
+        return minus(times(g, weft_sin(z)));
+    case WEFT_KERNEL_tan:
+        return times(g, one_plus_square(y));
+    case WEFT_KERNEL_asin:
+        return times(g, weft_rsqrt(one_minus_square(z)));
+    case WEFT_KERNEL_acos:
+        return minus(times(g, weft_rsqrt(one_minus_square(z))));
+    case WEFT_KERNEL_atan:
+        return by(g, one_plus_square(z));
+    case WEFT_KERNEL_sinh:
+        return times(g, weft_cosh(z));
+    case WEFT_KERNEL_cosh:
+        return times(g, weft_sinh(z));
+    case WEFT_KERNEL_asinh:
+        return times(g, weft_rsqrt(one_plus_square(z)));
+    case WEFT_KERNEL_acosh:
+        return times(g, weft_mul(weft_rsqrt(weft_add_scalar(z, -1)), weft_rsqrt(weft_add_scalar(z, 1))));
+    case WEFT_KERNEL_atanh:
+        return by(g, one_minus_square(z));
+    default: /* tanh */
+        return times(g, one_minus_square(y));
+    }
 }
 
 weft_tensor *weft_complex_gradient(const weft_gradient *of, weft_kernel_id function)
@@ -32,25 +82,31 @@ weft_tensor *weft_complex_gradient(const weft_gradient *of, weft_kernel_id funct
     weft_tensor *g = weft_gradient_of_output(of, 0), *z = of->call->inputs[0], *y = of->outputs[0];
     switch (function) {
     case WEFT_KERNEL_abs:
-        return weft_mul(weft_complex_sign(z), g);
+        return weft_mul(weft_sgn(z), g);
     case WEFT_KERNEL_square:
         return times(g, weft_scale(z, 2));
+    case WEFT_KERNEL_exp2:
+        return times(g, weft_scale(y, ln2));
+    case WEFT_KERNEL_expm1:
+        return times(g, weft_add_scalar(y, 1));
+    case WEFT_KERNEL_log1p:
+        return by(g, weft_add_scalar(z, 1));
+    case WEFT_KERNEL_log2:
+        return by(g, weft_scale(z, ln2));
+    case WEFT_KERNEL_log10:
+        return by(g, weft_scale(z, ln10));
     case WEFT_KERNEL_reciprocal:
         return minus(times(g, weft_square(y)));
     case WEFT_KERNEL_sqrt:
-        return weft_div(g, weft_conjugate(weft_scale(y, 2)));
+        return by(g, weft_scale(y, 2));
     case WEFT_KERNEL_rsqrt:
         return times(g, weft_scale(weft_mul(weft_square(y), y), -0.5));
     case WEFT_KERNEL_sigmoid:
         return times(g, weft_sub(y, weft_square(y)));
-    case WEFT_KERNEL_sin:
-        return times(g, weft_cos(z));
-    case WEFT_KERNEL_cos:
-        return minus(times(g, weft_sin(z)));
-    case WEFT_KERNEL_tanh:
-        return times(g, weft_add_scalar(minus(weft_square(y)), 1));
-    default: /* a power */
+    case WEFT_KERNEL_pow_scalar:
         return times(g, power_slope(z, of->call->scalars[0]));
+    default:
+        return trigonometric_gradient(function, g, z, y);
     }
 }
 

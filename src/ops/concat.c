@@ -76,7 +76,7 @@ static bool check_shapes(const char *function, int n, weft_tensor *const tensors
     return true;
 }
 
-/* PyTorch's result_type(). False with the error kept: no memory. */
+/* PyTorch's result_type(); a type without arithmetic alone. False with the error kept: no memory, or no common type. */
 static bool find_type(const char *function, int n, weft_tensor *const tensors[], weft_dtype *type)
 {
     const weft_layout **layouts = calloc((size_t)n + 1, sizeof(const weft_layout *));
@@ -84,17 +84,16 @@ static bool find_type(const char *function, int n, weft_tensor *const tensors[],
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the layouts");
         return false;
     }
-    int refused[2], stored = -1;
+    int refused[2] = { 0, 0 };
+    bool stored = false;
     for (int i = 0; i < n; i++) {
         layouts[i] = weft_layout_of(tensors[i]);
-        stored = weft_dtype_is_stored(layouts[i]->dtype) ? i : stored;
+        stored |= weft_dtype_is_stored(layouts[i]->dtype);
+        refused[1] = layouts[i]->dtype != layouts[0]->dtype ? i : refused[1];
     }
-    *type = weft_promoted(n, layouts);
-    const bool common = stored < 0 && weft_are_promoted(n, layouts, refused);
-    if (stored >= 0) {
-        weft_fail(WEFT_ERR_DTYPE, function, "tensors[%d] is %s, which no operation takes: weft_to_type() converts it", stored,
-                  weft_dtype_name(layouts[stored]->dtype));
-    } else if (!common) {
+    *type = stored ? layouts[0]->dtype : weft_promoted(n, layouts);
+    const bool common = stored ? refused[1] == 0 : weft_are_promoted(n, layouts, refused);
+    if (!common) {
         weft_fail(WEFT_ERR_DTYPE, function,
                   "tensors[%d] is %s and tensors[%d] %s, which have no common type: weft_to_type() converts one of them", refused[0], weft_dtype_name(layouts[refused[0]]->dtype), refused[1], weft_dtype_name(layouts[refused[1]]->dtype));
     }
@@ -271,14 +270,14 @@ static bool gradient_of_stack(const weft_gradient *of)
 static const weft_operation operation_concat = {
     .name = "concat",
     .gradient = { .function = gradient_of_concat },
-    .inputs = { { "tensors", WEFT_TYPES_ANY, false } },
+    .inputs = { { "tensors", WEFT_TYPES_MOVED, false } },
     .expand = expand_cat,
 };
 
 static const weft_operation operation_stack = {
     .name = "stack",
     .gradient = { .function = gradient_of_stack },
-    .inputs = { { "tensors", WEFT_TYPES_ANY, false } },
+    .inputs = { { "tensors", WEFT_TYPES_MOVED, false } },
     .expand = expand_stack,
 };
 
@@ -389,7 +388,7 @@ static bool gradient_of_split(const weft_gradient *of)
 static const weft_operation operation_split = {
     .name = "split",
     .gradient = { .function = gradient_of_split },
-    .inputs = { { "a", WEFT_TYPES_ANY, false } },
+    .inputs = { { "a", WEFT_TYPES_MOVED, false } },
     .expand = expand_split,
 };
 

@@ -201,6 +201,9 @@ static weft_tensor *forward(const char *function, int spatial, weft_tensor *x, w
         !weft_take_convolution_options(&c, options) || !weft_check_convolution(&c, false)) {
         return NULL;
     }
+    if (weft_convolves_complex(x)) {
+        return weft_convolve_complex(&c, x, weight, bias, false, NULL);
+    }
     return call_of(&c, &operation_forward, x, weight, bias, c.result + 2, spatial, wide);
 }
 
@@ -325,6 +328,9 @@ static weft_tensor *transposed(const char *function, int spatial, weft_tensor *x
         !weft_take_convolution_options(&c, options) || !weft_check_transposed(&c, output_padding) ||
         !weft_check_convolution_bias(&c, bias, c.x[1])) {
         return NULL;
+    }
+    if (weft_convolves_complex(x)) {
+        return weft_convolve_complex(&c, x, weight, bias, true, output_padding);
     }
     weft_call call = make_call(&c, &operation_transposed, x, weight, bias, c.x, spatial + 2);
     return weft_dispatch(&call);

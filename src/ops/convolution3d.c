@@ -404,6 +404,9 @@ weft_tensor *weft_conv3d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
         !check_slices(&c, c.x, c.result[2])) {
         return NULL;
     }
+    if (weft_convolves_complex(x)) {
+        return weft_convolve_complex(&c, x, weight, bias, false, NULL);
+    }
     weft_call call = make_call(&c, &operation_conv3d, x, weight, bias);
     return weft_dispatch(&call);
 }
@@ -416,6 +419,9 @@ weft_tensor *weft_conv_transpose3d(weft_tensor *x, weft_tensor *weight, weft_ten
         !weft_take_convolution3d_options(&c, options) || !weft_check_transposed(&c, output_padding) ||
         !weft_check_convolution_bias(&c, bias, c.x[1]) || !check_slices(&c, c.x, c.result[2])) {
         return NULL;
+    }
+    if (weft_convolves_complex(x)) {
+        return weft_convolve_complex(&c, x, weight, bias, true, output_padding);
     }
     weft_call call = make_call(&c, &operation_conv_transpose3d, x, weight, bias);
     call.attributes.num_sizes = 3;

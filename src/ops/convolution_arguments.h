@@ -29,4 +29,12 @@ bool weft_check_transposed(weft_convolution_arguments *c, const int64_t output_p
 /* The bias has so many channels, or is NULL. False with the error kept. */
 bool weft_check_convolution_bias(const weft_convolution_arguments *c, weft_tensor *bias, int64_t channels);
 
+/* The convolution of complex tensors (complex_convolution.c), whose shapes and options have been checked. NULL with the error kept. */
+static inline bool weft_convolves_complex(const weft_tensor *x)
+{
+    return weft_dtype_is_complex(weft_layout_of(x)->dtype);
+}
+weft_tensor *weft_convolve_complex(const weft_convolution_arguments *c, weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                                   bool transposed, const int64_t output_padding[]);
+
 #endif

@@ -48,7 +48,7 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
         .window = window_of_##name_,                                                                         \
         .describe = describe_##name_,                                                                        \
         .outputs[0].linear = WEFT_PASSES_ALL,                                                                \
-        .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                        \
+        .inputs = { { "a", WEFT_TYPES_MOVED, false } },                                                      \
         .places = true,                                                                                      \
         .views = views_,                                                                                     \
         .first_row = first_row_,                                                                             \

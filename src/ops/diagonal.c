@@ -46,16 +46,16 @@ static bool expand_trace(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-#define OF_DIAGONAL(name_)                                                                                   \
+#define OF_DIAGONAL(name_, types)                                                                             \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .gradient = WEFT_GRADIENT_OF_MOVES,                                                                  \
-        .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                        \
+        .inputs = { { "a", types, false } },                                                                 \
         .expand = expand_##name_,                                                                            \
     };
 
-OF_DIAGONAL(diagonal)
-OF_DIAGONAL(trace)
+OF_DIAGONAL(diagonal, WEFT_TYPES_MOVED)
+OF_DIAGONAL(trace, WEFT_TYPES_ANY)
 
 weft_tensor *weft_diagonal(weft_tensor *a, int64_t offset, int dim1, int dim2)
 {

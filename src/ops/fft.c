@@ -102,7 +102,7 @@ weft_tensor *weft_transform_dim(const weft_transform *t, weft_tensor *a)
                                                         [WEFT_FFT_HALF_KIND] = &operation_irfft };
     return weft_dispatch(&(weft_call){
         .function = t->function,
-        .operation = t->real ? &operation_irfft : operations[t->kind],
+        .operation = operations[t->kind],
         .num_inputs = 1,
         .inputs = { a },
         .attributes = { .leading = t->dim,

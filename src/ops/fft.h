@@ -17,7 +17,6 @@ typedef struct weft_transform {
     /* A step of a transform of a longer line (codelets/fft.h); line 0: none. */
     int64_t line, size; /* size: results of each line */
     int step;
-    bool real; /* real parts of the results */
     unsigned inherited; /* weft_call.inherited */
 } weft_transform;
 

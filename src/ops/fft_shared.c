@@ -7,8 +7,12 @@
  * has made it: a rank has its k1 of each n1 elements, a cut with period n1. The next transform takes n1 for its own n2, and makes one
  * exchange.
  *
- * From and to spectra of real lines the transforms are complex ones: half of the result is cut off; and the real part of the
- * transform of the first half, counted twice, is that of the whole spectrum. */
+ * Of a real line the first transforms are real ones: rows k1 <= n1 / 2 are exchanged and transformed, half of them. Element k1 + n1 k2 with
+ * k1 > n1 / 2 is the conjugate of n1 - k1 + n1 (n2 - 1 - k2).
+ *
+ * To a real line everything happens backwards, with n1 and n2 exchanged: it is the real part of the transform of the spectrum's first half,
+ * counted twice. In it an element may be replaced by the conjugate of its mirrored one: so columns j2 <= n2 / 2 have all of them, and
+ * the second transforms have real results. */
 #include "ops/fft.h"
 
 #include <math.h>
@@ -20,6 +24,7 @@
 typedef struct shared_line {
     weft_transform of;
     int64_t first, second; /* n1, n2 */
+    int64_t kept;          /* of real lines: rows k1, or columns j2, that the exchanged matrix has; else n1, n2 */
     int64_t given;         /* elements that are transformed: others are 0 */
 } shared_line;
 
@@ -72,10 +77,32 @@ bool weft_fft_may_be_shared(const weft_call_layouts *call)
     return may;
 }
 
-/* Those of each line of the second transform. */
+static bool is_half(const shared_line *s)
+{
+    return s->of.kind == WEFT_FFT_HALF_KIND;
+}
+
+/* Rows of n1 elements that the result has. */
 static int64_t results_of(const shared_line *s)
 {
     return s->of.kind == WEFT_FFT_REAL_KIND ? weft_ceil_div(s->of.n / 2 + 1, s->first) : s->second;
+}
+
+/* Rows of n2 elements that are transformed. */
+static int64_t given_rows(const shared_line *s)
+{
+    return weft_ceil_div(s->given, s->second);
+}
+
+/* Sizes of the matrix that is exchanged between the transforms: [rows][columns], of which ranks have some rows. */
+static int64_t middle_rows(const shared_line *s)
+{
+    return is_half(s) ? s->first : s->kept;
+}
+
+static int64_t middle_columns(const shared_line *s)
+{
+    return is_half(s) ? s->kept : s->second;
 }
 
 /* ---- layouts --------------------------------------------------------------------------------------------- */
@@ -101,15 +128,23 @@ static void place(const weft_layout *layout, int dim, int to, int64_t period, bo
     }
 }
 
-/* The layout of the line, cut with a period: of its matrix's columns. */
-static const weft_layout *by_columns(const weft_layout *a, const shared_line *s)
+/* The layout of the line, cut with a period: of its matrix's columns. A spectrum's half in blocks: of its rows. */
+static const weft_layout *by_parts(const weft_layout *a, const shared_line *s)
 {
     const int dim = s->of.dim;
-    int64_t shape[WEFT_MAX_DIMS];
+    int64_t shape[WEFT_MAX_DIMS], rows = given_rows(s);
     weft_placement placements[WEFT_MAX_DIMS];
     memcpy(shape, a->shape, sizeof(shape));
-    shape[dim] = weft_ceil_div(s->given, s->second) * s->second;
-    place(a, dim, dim, s->second, false, placements);
+    shape[dim] = rows * s->second;
+    place(a, dim, dim, is_half(s) ? 0 : s->second, false, placements);
+    for (int i = 0; i < a->mesh->ndim && is_half(s); i++) {
+        const int m = a->order[i];
+        if (weft_layout_shards(a, m, dim)) {
+            rows = weft_ceil_div(rows, a->mesh->shape[m]);
+            placements[m].cut = WEFT_CUT_CYCLIC;
+            placements[m].block = rows * s->second;
+        }
+    }
     return weft_layout_intern(weft_runtime.layouts, a->mesh, placements, a->ndim, shape, a->dtype);
 }
 
@@ -136,7 +171,7 @@ static double cost_of_move(const weft_layout *from, const weft_layout *to)
     return to == NULL || us < 0 ? INFINITY : us;
 }
 
-/* Of so many transforms: with a fraction of the operations per second of matrix products. */
+/* Of so many complex transforms: with a fraction of the operations per second of matrix products. Real ones count half. */
 static double cost_of_lines(double lines, int64_t n)
 {
     enum { SLOWER = 10 };
@@ -178,9 +213,9 @@ static double cost_of_exchange(const weft_layout *a, int dim, int64_t rows, int6
 }
 
 /* Of the first exchange. That of a line which is cut or padded before is another one, but nearly as long. */
-static double cost_of_columns(const weft_layout *a, const shared_line *s)
+static double cost_of_parts(const weft_layout *a, const shared_line *s)
 {
-    const weft_layout *to = by_columns(a, s);
+    const weft_layout *to = by_parts(a, s);
     return to == NULL ? INFINITY
                       : cost_of_move(weft_layout_intern(weft_runtime.layouts, a->mesh, a->placements, a->ndim, to->shape, a->dtype), to);
 }
@@ -191,19 +226,24 @@ static double cost_of_shared(const weft_layout *a, const shared_line *s, double 
     enum { COPIES = 4, TASKS = 10 };
     const bool real = s->of.kind == WEFT_FFT_REAL_KIND;
     const double share = lines / (double)weft_layout_parts(a, s->of.dim);
-    const double bytes = COPIES * share * (double)s->of.n * (double)weft_dtype_size(weft_complex_type(a->dtype));
-    return cost_of_columns(a, s) + cost_of_exchange(a, s->of.dim, s->second, s->first) +
-           (real ? cost_of_exchange(a, s->of.dim, s->first, results_of(s)) : 0) + cost_of_lines(share, s->of.n) +
-           bytes / weft_runtime.planned.copy_bytes_per_us + TASKS * weft_runtime.planned.task_us;
+    const double elements = share * (double)middle_rows(s) * (double)middle_columns(s);
+    const double bytes = COPIES * elements * (double)weft_dtype_size(weft_complex_type(a->dtype));
+    const double halves = real           ? 2 * cost_of_exchange(a, s->of.dim, s->kept, results_of(s))
+                          : is_half(s) ? 2 * cost_of_exchange(a, s->of.dim, s->kept, given_rows(s))
+                                         : 0;
+    return cost_of_parts(a, s) + cost_of_exchange(a, s->of.dim, middle_rows(s), middle_columns(s)) + halves +
+           cost_of_lines(elements / (double)s->of.n, s->of.n) + bytes / weft_runtime.planned.copy_bytes_per_us +
+           (halves > 0 ? 2 * TASKS : TASKS) * weft_runtime.planned.task_us;
 }
 
 static bool is_cheaper(const weft_layout *a, const shared_line *s)
 {
+    const bool real = s->of.kind == WEFT_FFT_REAL_KIND || s->of.kind == WEFT_FFT_HALF_KIND;
     double lines = 1;
     for (int d = 0; d < a->ndim; d++) {
         lines *= d == s->of.dim ? 1 : (double)a->shape[d];
     }
-    return cost_of_shared(a, s, lines) < cost_of_whole_lines(a, s->of.dim, s->of.n, lines);
+    return cost_of_shared(a, s, lines) < cost_of_whole_lines(a, s->of.dim, s->of.n, real ? lines / 2 : lines);
 }
 
 /* ---- the steps ------------------------------------------------------------------------------------------- */
@@ -235,31 +275,86 @@ static weft_tensor *rows_of(const shared_line *s, const weft_layout *line, weft_
     return to == NULL ? NULL : weft_in_layout(s->of.function, a, to);
 }
 
-/* One of the two transforms, along the dimension after s->of.dim. */
+/* One of the two transforms, along the dimension after s->of.dim. The second one of a spectrum's half has the mirrored half's part. */
 static weft_tensor *transformed(const shared_line *s, weft_tensor *rows, bool last)
 {
-    const weft_fft_kind kind = s->of.kind;
-    const bool back = kind == WEFT_FFT_INVERSE_KIND || kind == WEFT_FFT_HALF_KIND;
-    const bool half = kind == WEFT_FFT_HALF_KIND;
+    static const weft_fft_kind kinds[][2] = { [WEFT_FFT_FORWARD_KIND] = { WEFT_FFT_FORWARD_KIND, WEFT_FFT_FORWARD_KIND },
+                                              [WEFT_FFT_INVERSE_KIND] = { WEFT_FFT_INVERSE_KIND, WEFT_FFT_INVERSE_KIND },
+                                              [WEFT_FFT_REAL_KIND] = { WEFT_FFT_REAL_KIND, WEFT_FFT_FORWARD_KIND },
+                                              [WEFT_FFT_HALF_KIND] = { WEFT_FFT_INVERSE_KIND, WEFT_FFT_HALF_KIND } };
     weft_transform own = { .function = s->of.function,
-                           .kind = back ? WEFT_FFT_INVERSE_KIND : WEFT_FFT_FORWARD_KIND,
+                           .kind = kinds[s->of.kind][last],
                            .dim = s->of.dim + 1,
                            .n = last ? s->second : s->first,
                            .scale = last ? s->of.scale : 1,
+                           .weighted = last && is_half(s),
                            .line = s->of.n,
-                           .size = last ? results_of(s) : s->first,
-                           .inherited = last ? WEFT_ALL_SCALARS : 0,
-                           .real = last && half };
-    own.step = last ? (kind == WEFT_FFT_REAL_KIND && s->of.weighted ? WEFT_FFT_DOUBLES_RESULTS : 0)
-                    : WEFT_FFT_TURNS | (half && !s->of.weighted ? WEFT_FFT_DOUBLES_VALUES : 0);
+                           .size = last ? s->second : middle_rows(s),
+                           .inherited = last ? WEFT_ALL_SCALARS : 0 };
+    own.step = last ? (s->of.kind == WEFT_FFT_REAL_KIND && s->of.weighted ? WEFT_FFT_DOUBLES_RESULTS : 0)
+                    : WEFT_FFT_TURNS | (is_half(s) && !s->of.weighted ? WEFT_FFT_DOUBLES_VALUES : 0);
     return rows == NULL ? NULL : weft_transform_dim(&own, rows);
+}
+
+/* Elements first .. end - 1 of a dimension; backwards. NULL for NULL. */
+static weft_tensor *sliced(weft_tensor *a, int dim, int64_t first, int64_t end)
+{
+    return a == NULL ? NULL : weft_slice(a, dim, first, end, 1);
+}
+
+static weft_tensor *flipped(weft_tensor *a, int dim)
+{
+    return a == NULL ? NULL : weft_flip(a, 1, &dim);
+}
+
+/* With zeros. NULL for NULL. */
+static weft_tensor *padded(weft_tensor *a, int dim, int64_t zeros_before, int64_t zeros_after)
+{
+    int64_t before[WEFT_MAX_DIMS] = { 0 }, after[WEFT_MAX_DIMS] = { 0 };
+    before[dim] = zeros_before;
+    after[dim] = zeros_after;
+    return a == NULL ? NULL : weft_pad(a, WEFT_PAD_CONSTANT, 0, weft_layout_of(a)->ndim, before, after);
+}
+
+/* The elements [..., rows of the result, n1, ...] of a real line's transform, from those with k1 <= n1 / 2, [..., k1, k2, ...]: exchanged,
+ * then put together by each rank. */
+static weft_tensor *with_mirrored(const shared_line *s, const weft_layout *line, weft_tensor *a)
+{
+    const int columns = s->of.dim + 1;
+    const int64_t count = results_of(s), others = (s->first - 1) / 2;
+    weft_tensor *direct = rows_of(s, line, sliced(a, columns, 0, count), count, s->kept);
+    if (direct == NULL || others == 0) {
+        return direct;
+    }
+    weft_tensor *last = flipped(sliced(a, columns, s->second - count, s->second), columns);
+    last = flipped(sliced(rows_of(s, line, last, count, s->kept), columns, 1, 1 + others), columns);
+    weft_tensor *parts[] = { direct, last == NULL ? NULL : weft_conj(last) };
+    return parts[1] == NULL ? NULL : weft_cat(2, parts, columns);
+}
+
+/* Backwards: columns j2 <= n2 / 2 of a spectrum's half, [..., j2, j1, ...], from its rows [..., rows, n2, ...]. */
+static weft_tensor *from_mirrored(const shared_line *s, const weft_layout *line, weft_tensor *a)
+{
+    const int columns = s->of.dim + 1;
+    const int64_t count = given_rows(s), others = (s->second - 1) / 2;
+    weft_tensor *direct = rows_of(s, line, sliced(a, columns, 0, s->kept), s->kept, count);
+    direct = padded(direct, columns, 0, s->first - count);
+    if (direct == NULL || others == 0) {
+        return direct;
+    }
+    weft_tensor *last = flipped(sliced(a, columns, s->kept, s->second), columns);
+    last = padded(last == NULL ? NULL : weft_conj(last), columns, 1, s->kept - 1 - others);
+    last = padded(flipped(rows_of(s, line, last, s->kept, count), columns), columns, s->first - count, 0);
+    return last == NULL ? NULL : weft_add(direct, last);
 }
 
 static bool describe_line(const weft_transform *t, const weft_layout *a, shared_line *s)
 {
     const int64_t most = t->kind == WEFT_FFT_HALF_KIND ? t->n / 2 + 1 : t->n;
     *s = (shared_line){ .of = *t, .given = weft_min_i64(most, a->shape[t->dim]) };
-    return find_sizes(a, t->dim, t->n, &s->first, &s->second);
+    const bool found = find_sizes(a, t->dim, t->n, &s->first, &s->second);
+    s->kept = t->kind == WEFT_FFT_REAL_KIND ? s->first / 2 + 1 : is_half(s) ? s->second / 2 + 1 : s->first;
+    return found;
 }
 
 bool weft_fft_is_shared(const weft_transform *t, const weft_layout *a)
@@ -273,19 +368,20 @@ weft_tensor *weft_fft_share(const weft_transform *t, weft_tensor *a)
     const weft_layout *layout = weft_layout_of(a);
     const int dim = t->dim;
     shared_line s;
-    const weft_layout *columns = describe_line(t, layout, &s) ? by_columns(layout, &s) : NULL;
-    if (columns == NULL) {
+    const weft_layout *parts = describe_line(t, layout, &s) ? by_parts(layout, &s) : NULL;
+    if (parts == NULL) {
         weft_fail(WEFT_ERR_NOMEM, t->function, "no memory for a layout");
         return NULL;
     }
-    const int64_t rows = weft_ceil_div(s.given, s.second);
+    const int64_t rows = given_rows(&s);
     a = weft_fft_fit(weft_fft_fit(a, dim, s.given), dim, rows * s.second);
-    a = a == NULL ? NULL : weft_in_layout(t->function, a, columns);
-    a = rows_of(&s, layout, reshaped(a, dim, rows, s.second, false), s.second, rows);
-    a = rows_of(&s, layout, transformed(&s, a, false), s.first, s.second);
+    a = a == NULL ? NULL : weft_in_layout(t->function, a, parts);
+    a = reshaped(a, dim, rows, s.second, false);
+    a = is_half(&s) ? from_mirrored(&s, layout, a) : rows_of(&s, layout, a, s.second, rows);
+    a = rows_of(&s, layout, transformed(&s, a, false), middle_rows(&s), middle_columns(&s));
     a = transformed(&s, a, true);
     if (t->kind == WEFT_FFT_REAL_KIND) {
-        a = rows_of(&s, layout, a, results_of(&s), s.first);
+        a = with_mirrored(&s, layout, a);
     } else {
         a = a == NULL ? NULL : weft_transpose(a, dim, dim + 1);
     }

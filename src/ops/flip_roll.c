@@ -77,7 +77,7 @@ static const weft_operation operation_roll = {
     .window = window_of_roll,
     .describe = describe_roll,
     .outputs[0].linear = WEFT_PASSES_ALL,
-    .inputs = { { "a", WEFT_TYPES_ANY, false }, { "a", WEFT_TYPES_ANY, false } },
+    .inputs = { { "a", WEFT_TYPES_MOVED, false }, { "a", WEFT_TYPES_MOVED, false } },
     .places = true,
     .lower = lower_roll,
 };

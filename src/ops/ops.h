@@ -12,9 +12,9 @@
 #include "ops/families.inc"
 #undef FAMILY
 
-/* a / |a| of a complex tensor, 0 where a is 0; and the gradient of that by a. */
-weft_tensor *weft_complex_sign(weft_tensor *a);
-weft_tensor *weft_complex_sign_gradient(weft_tensor *g, weft_tensor *a, weft_tensor *sign);
+/* Types of elements that are only moved: those without arithmetic, too. */
+#define WEFT_TYPES_MOVED (WEFT_TYPES_ANY | WEFT_TYPES_STORED)
+
 /* Removes dimensions of size 1 (bit d: dimension d); placements follow their dimensions. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
 /* The tensor with one more reference: the result of a call that changes nothing. */

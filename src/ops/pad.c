@@ -51,7 +51,7 @@ static bool gradient_of_pad(const weft_gradient *of);
         .window = window_of_pad,                                                                             \
         .describe = describe_pad,                                                                            \
         .fill = fill_of_pad,                                                                                 \
-        .inputs = { { "a", WEFT_TYPES_ANY, false } },                                                        \
+        .inputs = { { "a", WEFT_TYPES_MOVED, false } },                                                      \
         .lower = lower_padded,                                                                               \
         __VA_ARGS__                                                                                          \
     };
@@ -144,7 +144,7 @@ static bool expand_around(const weft_call *call, weft_tensor *outputs[])
 static const weft_operation operation_pad_around = {
     .name = "pad_around",
     .gradient = WEFT_GRADIENT_OF_MOVES,
-    .inputs = { { "a", WEFT_TYPES_ANY, false } },
+    .inputs = { { "a", WEFT_TYPES_MOVED, false } },
     .expand = expand_around,
 };
 

@@ -211,7 +211,7 @@ static bool expand_cov(const weft_call *call, weft_tensor *outputs[])
     a = one ? weft_unsqueeze_dim(call->function, a, 0) : a;
     weft_tensor *mean = a == NULL ? NULL : weft_mean(a, 1, true);
     weft_tensor *centred = mean == NULL ? NULL : weft_sub(a, mean);
-    weft_tensor *sums = centred == NULL ? NULL : weft_matmul_ex(centred, false, centred, true);
+    weft_tensor *sums = centred == NULL ? NULL : weft_matmul_ex(centred, false, weft_conjugate(centred), true);
     if (sums == NULL) {
         return false;
     }
@@ -228,7 +228,7 @@ static bool expand_cov(const weft_call *call, weft_tensor *outputs[])
 static const weft_operation operation_cov = {
     .name = "cov",
     .gradient = WEFT_GRADIENT_BY(weft_gradient_of_body, WEFT_READS_INPUT(0)),
-    .inputs = { { "a", WEFT_TYPES_FLOAT, false } },
+    .inputs = { { "a", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, false } },
     .expand = expand_cov,
 };
 

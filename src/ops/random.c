@@ -88,6 +88,13 @@ static bool check_floating(const char *function, const char *argument, weft_dtyp
     return true;
 }
 
+/* Complex numbers are dropped, too. */
+static bool check_dropped(const char *function, const char *argument, const weft_tensor *a)
+{
+    const weft_dtype type = weft_layout_of(a)->dtype;
+    return weft_dtype_is_complex(type) || check_floating(function, argument, type);
+}
+
 static bool check_probability(const char *function, double p)
 {
     if (!(p >= 0 && p <= 1)) {
@@ -339,7 +346,7 @@ static bool gradient_of_dropout_backward(const weft_gradient *of);
         .gradient = __VA_ARGS__,                                                                             \
         .rules = { "...,...->..." },                                                                         \
         .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },        \
-        .inputs = { { argument, WEFT_TYPES_FLOAT, false }, { "mask", WEFT_TYPES_BOOL, false } },             \
+        .inputs = { { argument, WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, false }, { "mask", WEFT_TYPES_BOOL, false } },             \
         .kernel = WEFT_KERNEL_masked_scale,                                                                  \
     };
 
@@ -418,7 +425,7 @@ static bool expand_dropout(const weft_call *call, weft_tensor *outputs[])
 static const weft_operation operation_dropout = {
     .name = "dropout",
     .gradient = WEFT_GRADIENT_BY(gradient_of_dropout, WEFT_READS_OUTPUT(1)),
-    .inputs = { { "a", WEFT_TYPES_FLOAT, false } },
+    .inputs = { { "a", WEFT_TYPES_FLOAT | WEFT_TYPES_COMPLEX, false } },
     .expand = expand_dropout,
     .passes_scalars = true,
     .draws = true, /* one of its calls does */
@@ -428,7 +435,7 @@ static const weft_operation operation_dropout = {
 /* `leading`: dimensions of the mask with a's sizes, of those that a has. */
 static weft_tensor *drop(const char *function, weft_tensor *a, int leading, double p, bool training, weft_tensor **mask)
 {
-    if (!check_floating(function, "a", weft_layout_of(a)->dtype) || !check_probability(function, p)) {
+    if (!check_dropped(function, "a", a) || !check_probability(function, p)) {
         return refuse(function);
     }
     if (!training) {
@@ -496,8 +503,7 @@ weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, dou
 {
     static const char function[] = "weft_dropout_backward";
     if (weft_check_tensor(function, "gradient", gradient) == NULL ||
-        !check_floating(function, "gradient", weft_layout_of(gradient)->dtype) ||
-        !check_probability(function, p) || (training && !check_mask(function, gradient, mask))) {
+        !check_dropped(function, "gradient", gradient) || !check_probability(function, p) || (training && !check_mask(function, gradient, mask))) {
         return refuse(function);
     }
     return training ? weft_dispatch(&(weft_call){ .function = function,

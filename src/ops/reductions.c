@@ -505,14 +505,33 @@ static const weft_operation operation_var = {
     .expand = expand_var,
 };
 
+/* The sum of the parts' variances. */
+static bool expand_complex_var(const weft_call *call, weft_tensor *outputs[])
+{
+    const int dims = weft_dims_of_mask(call->attributes.numbers[WEFT_REDUCTION_MASK]);
+    const bool keepdim = call->attributes.numbers[WEFT_REDUCTION_KEEPS] != 0;
+    weft_tensor *real = weft_var(weft_real(call->inputs[0]), dims, call->scalars[0], keepdim);
+    weft_tensor *imag = weft_var(weft_imag(call->inputs[0]), dims, call->scalars[0], keepdim);
+    outputs[0] = real == NULL || imag == NULL ? NULL : weft_add(real, imag);
+    return outputs[0] != NULL;
+}
+
+static const weft_operation operation_complex_var = {
+    .name = "complex_var",
+    .gradient = WEFT_GRADIENT_OF_BODY,
+    .inputs = { { "a", WEFT_TYPES_COMPLEX, false } },
+    .expand = expand_complex_var,
+};
+
 static weft_tensor *variance(const char *function, weft_tensor *a, int dims, double correction, bool keepdim)
 {
     int64_t mask = weft_check_reduced_dims(function, a, dims);
-    if (mask < 0 || !weft_check_reduced_type(function, a)) {
+    const bool complex = mask >= 0 && weft_dtype_is_complex(weft_layout_of(a)->dtype);
+    if (mask < 0 || (!complex && !weft_check_reduced_type(function, a))) {
         return NULL;
     }
     double count = weft_count_along(weft_layout_of(a), mask);
-    return weft_dispatch_reduction(function, &operation_var, a, mask, keepdim, correction, count > 0 && count > correction);
+    return weft_dispatch_reduction(function, complex ? &operation_complex_var : &operation_var, a, mask, keepdim, correction, count > 0 && count > correction);
 }
 
 weft_tensor *weft_var(weft_tensor *a, int dims, double correction, bool keepdim)
@@ -538,5 +557,6 @@ const weft_operation *const weft_reduction_operations[] = {
     &operation_sum_pow_scaled,
     &operation_place,
     &operation_var,
+    &operation_complex_var,
     NULL,
 };

@@ -301,7 +301,7 @@ static const weft_operation operation_reshape = {
     .rule_like = "(a*b*)c*->a*(b*c*)",
     .numbers_are_shape = true,
     .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },
-    .inputs = { { "a", WEFT_TYPES_ANY, false } },
+    .inputs = { { "a", WEFT_TYPES_MOVED, false } },
     .views = true,
     .lower = lower_copy,
 };

@@ -26,12 +26,12 @@ static double count_of(const weft_call *call)
     return weft_count_along(weft_layout_of(call->inputs[0]), call->attributes.numbers[WEFT_REDUCTION_MASK]);
 }
 
-/* Input 0 without Partial, which several calls read; 16-bit types as WEFT_F32, integers too. */
+/* Input 0 without Partial, which several calls read; 16-bit types as WEFT_F32, integers too; complex ones as they are. */
 static weft_tensor *wide_input(const weft_call *call)
 {
     weft_dtype type = weft_layout_of(call->inputs[0])->dtype;
     weft_tensor *a = weft_unshard_dim(call->function, call->inputs[0], -1);
-    return a == NULL ? NULL : weft_to_type(a, weft_dtype_is_floating(type) ? weft_wide_type(type) : WEFT_F32);
+    return a == NULL ? NULL : weft_to_type(a, weft_dtype_has_gradient(type) ? weft_wide_type(type) : WEFT_F32);
 }
 
 /* Rounded to 16 bits where the input has them. */
@@ -65,10 +65,10 @@ static weft_tensor *reduced(const char *function, const weft_operation *operatio
 
 /* ---- logarithms of sums of exponentials ---------------------------------------------------------------- */
 
-/* The largest element, 0 where it is infinite: infinity minus infinity is not 0. */
+/* The largest element, or real part, 0 where it is infinite: infinity minus infinity is not 0. */
 static weft_tensor *finite_largest(const weft_call *call, weft_tensor *a)
 {
-    weft_tensor *largest = over(call, weft_max, a, true);
+    weft_tensor *largest = over(call, weft_max, weft_real(a), true);
     largest = weft_place_like(call->function, largest, weft_layout_of(a),
                               call->attributes.numbers[WEFT_REDUCTION_MASK]);
     return largest == NULL ? NULL : weft_masked_fill(largest, weft_isinf(largest), 0);
@@ -94,19 +94,19 @@ static bool expand_logsumexp(const weft_call *call, weft_tensor *outputs[])
     return give(call, without_reduced_dims(call, result), outputs);
 }
 
-/* The gradient times e^(a - result). */
+/* The gradient times the conjugate of e^(a - result). */
 static bool gradient_of_logsumexp(const weft_gradient *of)
 {
     weft_tensor *result = weft_with_reduced_dims(of, of->outputs[0]);
     weft_tensor *gradient = weft_with_reduced_dims(of, weft_gradient_of_output(of, 0));
     return result != NULL && gradient != NULL &&
-           weft_give_gradient(of, 0, weft_mul(gradient, weft_exp(weft_sub(of->call->inputs[0], result))));
+           weft_give_gradient(of, 0, weft_mul(gradient, weft_conjugate(weft_exp(weft_sub(of->call->inputs[0], result)))));
 }
 
 static const weft_operation operation_logsumexp = {
     .name = "logsumexp",
     .gradient = WEFT_GRADIENT_BY(gradient_of_logsumexp, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0)),
-    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .inputs = { { "a", WEFT_TYPES_ANY, false } },
     .outputs[0].type = WEFT_TYPE_FLOATING,
     .expand = expand_logsumexp,
 };
@@ -244,6 +244,23 @@ static const weft_operation operation_std = {
     .expand = expand_std,
 };
 
+/* The root of the sum of the parts' variances. */
+static bool expand_complex_std(const weft_call *call, weft_tensor *outputs[])
+{
+    const int dims = weft_dims_of_mask(call->attributes.numbers[WEFT_REDUCTION_MASK]);
+    weft_tensor *real = weft_std(weft_real(call->inputs[0]), dims, call->scalars[0], keeps(call));
+    weft_tensor *imag = weft_std(weft_imag(call->inputs[0]), dims, call->scalars[0], keeps(call));
+    outputs[0] = real == NULL || imag == NULL ? NULL : weft_hypot(real, imag);
+    return outputs[0] != NULL;
+}
+
+static const weft_operation operation_complex_std = {
+    .name = "complex_std",
+    .gradient = WEFT_GRADIENT_OF_BODY,
+    .inputs = { { "a", WEFT_TYPES_COMPLEX, false } },
+    .expand = expand_complex_std,
+};
+
 static weft_tensor *deviation(const char *function, weft_tensor *a, int dims, double correction,
                               bool keepdim)
 {
@@ -254,7 +271,7 @@ static weft_tensor *deviation(const char *function, weft_tensor *a, int dims, do
     double count = weft_count_along(weft_layout_of(a), mask);
     return weft_dispatch(&(weft_call){
         .function = function,
-        .operation = &operation_std,
+        .operation = weft_dtype_is_complex(weft_layout_of(a)->dtype) ? &operation_complex_std : &operation_std,
         .num_inputs = 1,
         .inputs = { a },
         /* Number 2: the body's calls depend on whether the divisor is 0. */
@@ -270,4 +287,5 @@ weft_tensor *weft_std(weft_tensor *a, int dims, double correction, bool keepdim)
 }
 
 const weft_operation *const weft_statistic_operations[] = { &operation_logsumexp, &operation_nansum,
-                                                            &operation_nanmean, &operation_std, NULL };
+                                                            &operation_nanmean, &operation_std,
+                                                            &operation_complex_std, NULL };

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codelets/fft.h"
 #include "machine/models.h"
 #include "runtime/codelets.h"
 #include "runtime/cuda.h"
@@ -263,6 +264,7 @@ void weft_runtime_stop(void)
         starpu_shutdown();
     }
     weft_codelets_stop();
+    weft_fft_forget_plans();
     weft_models_remove();
     give_blas_threads_back();
     weft_trace_stop(state->trace);

@@ -36,6 +36,24 @@ FUNCTION(as_complex, weft_view_as_complex(a))
 FUNCTION(norm, weft_norm(a, 2, WEFT_ALL_DIMS, false))
 FUNCTION(norm_of_rows, weft_norm(a, 3, 0, false))
 FUNCTION(size, weft_abs(a))
+FUNCTION(sign, weft_sgn(a))
+FUNCTION(variance, weft_var(a, 1, 1, false))
+FUNCTION(deviation, weft_std(a, WEFT_ALL_DIMS, 0, false))
+FUNCTION(covariance, weft_cov(a, 1))
+FUNCTION(log_of_sum, weft_logsumexp(a, 1, false))
+FUNCTION(tangent, weft_tan(a))
+FUNCTION(arcs, weft_add(weft_asin(a), weft_acos(weft_scale(a, 2))))
+FUNCTION(arc_tangent, weft_atan(a))
+FUNCTION(hyperbolic_sines, weft_mul(weft_sinh(a), weft_cosh(weft_square(a))))
+FUNCTION(area_sine, weft_asinh(a))
+FUNCTION(area_cosine, weft_acosh(weft_neg(a)))
+FUNCTION(area_tangent, weft_atanh(a))
+FUNCTION(logarithms, weft_add(weft_log2(a), weft_log10(weft_square(a))))
+FUNCTION(near_0, weft_mul(weft_log1p(a), weft_expm1(weft_scale(a, 0.5))))
+FUNCTION(power_of_2, weft_exp2(a))
+FUNCTION(convolution, weft_conv1d(weft_unsqueeze(a, 0), weft_reshape(b, 3, (const int64_t[]){ 2, 3, 2 }), NULL, NULL))
+FUNCTION(transposed_convolution, weft_conv_transpose1d(weft_unsqueeze(a, 0), weft_reshape(b, 3, (const int64_t[]){ 3, 2, 2 }),
+                                                       weft_slice(weft_select(b, 0, 0), 0, 0, 2, 1), NULL, NULL))
 FUNCTION(add, weft_add(a, b))
 FUNCTION(sub, weft_sub(a, b))
 FUNCTION(mul, weft_mul(a, b))
@@ -248,7 +266,11 @@ typedef struct row {
 static const row rows[] = {
     C1("real", real), C1("imag", imag), C1("conj", conjugate), C1("angle", angle), R2("complex", from_parts), R2("polar", polar),
     C1("view_as_real", as_real), { THIS_ROW, "view_as_complex", as_complex, 1, { true, false }, { { 3, 2 }, { 0 } } },
-    C1("complex_norm", norm), C1("complex_norm", norm_of_rows), C1("complex_abs_backward", size),
+    C1("complex_norm", norm), C1("complex_norm", norm_of_rows), C1("abs", size), C1("sgn", sign),
+    C1("complex_var", variance), C1("complex_std", deviation), C1("cov", covariance), C1("logsumexp", log_of_sum), C1("tan", tangent),
+    C1("asin", arcs), C1("atan", arc_tangent), C1("sinh", hyperbolic_sines), C1("asinh", area_sine), C1("acosh", area_cosine),
+    C1("atanh", area_tangent), C1("log2", logarithms), C1("log1p", near_0), C1("exp2", power_of_2), C2("complex_convolution", convolution),
+    C2("complex_convolution", transposed_convolution),
     C2("add", add), C2("sub", sub), C2("mul", mul), C2("div", divide), C2("pow", power), C1("scale", scaled),
     C1("scale", turned),
     { THIS_ROW, "mul", mul, 2, { true, false }, { { 3, 4 }, { 3, 4 } } },

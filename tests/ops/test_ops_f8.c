@@ -165,6 +165,66 @@ static void run_back(void)
     assert_no_error();
 }
 
+/* Elements that move, beside the same movement of integers of 8 bits: the bits are the same. Padding is a number of the type. */
+static weft_tensor *moved(int kind, weft_tensor *a)
+{
+    static const int64_t before[] = { 1, 0 }, after[] = { 0, 2 };
+    const int first = 0;
+    weft_tensor *both[] = { a, weft_flip(a, 1, &first) };
+    switch (kind) {
+    case 0:
+        return weft_slice(a, 0, 1, weft_tensor_size(a, 0), 2);
+    case 1:
+        return weft_cat(2, both, 1);
+    case 2:
+        return weft_stack(2, both, 0);
+    case 3:
+        return weft_pad(a, WEFT_PAD_CONSTANT, 0, 2, before, after);
+    case 4:
+        return weft_transpose(a, 0, 1);
+    case 5:
+        return weft_reshape(a, 1, (const int64_t[]){ weft_tensor_num_elements(a) });
+    case 6:
+        return weft_roll(a, 3, 1);
+    case 7:
+        return weft_expand(weft_unsqueeze(weft_select(a, 0, 0), 0), 2, (const int64_t[]){ 5, weft_tensor_size(a, 1) });
+    case 8:
+        return weft_pad(a, WEFT_PAD_CIRCULAR, 0, 2, before, after);
+    default:
+        return weft_diagonal(a, 0, 0, 1);
+    }
+}
+
+static void run_moves(void)
+{
+    static uint8_t bits[MOST], found[2][MOST];
+    const int64_t shape[] = { 2 + below(9), 3 + below(9) }, count = shape[0] * shape[1];
+    const int kind = (int)below(10);
+    weft_mesh *mesh = any_mesh();
+    const weft_dtype types[] = { stored_types[below(2)], WEFT_U8 };
+    weft_placement placements[3];
+    random_placements(&source, mesh, 2, false, placements);
+    for (int64_t i = 0; i < count; i++) {
+        bits[i] = (uint8_t)below(256);
+    }
+    int64_t bytes[2] = { 0 };
+    for (int k = 0; k < 2; k++) {
+        weft_tensor *result = moved(kind, weft_distribute(types[k], 2, shape, bits, mesh, placements));
+        assert_no_error();
+        assert_int_equal(weft_tensor_dtype(result), types[k]);
+        bytes[k] = weft_tensor_num_elements(result);
+        assert_int_equal(weft_to_host(result, found[k], (size_t)bytes[k]), WEFT_OK);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_memory_equal(found[0], found[1], (size_t)bytes[0]);
+    weft_tensor *padded = weft_pad(weft_zeros(types[0], 1, (const int64_t[]){ 1 }, mesh, NULL), WEFT_PAD_CONSTANT, -2.4, 1,
+                                   (const int64_t[]){ 1 }, (const int64_t[]){ 0 });
+    assert_int_equal(weft_to_host(padded, found[0], 2), WEFT_OK);
+    assert_int_equal(found[0][0], nearest_bits(types[0], -2.4));
+    assert_int_equal(found[0][1], 0);
+    checks_made++;
+}
+
 /* ---- refusals, files --------------------------------------------------------------------------------------- */
 
 static void test_refusals(void **state)
@@ -234,7 +294,7 @@ static void test_files(void **state)
 
 int main(void)
 {
-    static const family families[] = { { "conversions", run_conversions }, { "back", run_back } };
+    static const family families[] = { { "conversions", run_conversions }, { "back", run_back }, { "moves", run_moves } };
     const suite all = { families, sizeof(families) / sizeof(families[0]), 4, 8, NULL };
     const struct CMUnitTest own[] = { cmocka_unit_test(test_refusals), cmocka_unit_test(test_files) };
     return run_suite(&all, own, 2);

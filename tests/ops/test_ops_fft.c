@@ -488,8 +488,8 @@ static void test_shared_lines(void)
     assert_true(has_period(spectrum) && has_period(back) && !has_period(bins) && has_period(values));
     assert_int_equal(forward - begin, 2 * own * sizeof(number));
     assert_int_equal(inverse - forward, own * sizeof(number));
-    assert_true((double)(to_bins - inverse) < 2.5 * (double)own * sizeof(number));
-    assert_true((double)(from_bins - to_bins) < 2 * (double)own * sizeof(number));
+    assert_true((double)(to_bins - inverse) < 1.9 * (double)own * sizeof(number));
+    assert_true((double)(from_bins - to_bins) < 1.5 * (double)own * sizeof(number));
     print_message("# %d of the random lines were shared\n", shared_lines);
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         check_accuracy(mesh, lengths[i], WEFT_C64);

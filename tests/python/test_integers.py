@@ -20,6 +20,7 @@ def test_integers(kind):
             np.testing.assert_array_equal(result, call(x, y))
             assert result.dtype == call(x, y).dtype
     assert a.sum().dtype is wt.int64 and a.sum().item() == int(x.astype("int64").sum())
+    assert a.max().item() == int(x.max()) and wt.full((), limits.max, dtype=kind).item() == limits.max
     np.testing.assert_array_equal(wt.sort(a).numpy(), np.sort(x))
     assert a.max().numpy() == x.max()
     np.testing.assert_array_equal((a > limits.max // 2).numpy(), x > limits.max // 2)

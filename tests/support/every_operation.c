@@ -30,6 +30,7 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_real, pairs);
     TRY(weft_imag, pairs);
     TRY(weft_conj, pairs);
+    TRY(weft_sgn, pairs);
     TRY(weft_angle, tensor);
     TRY(weft_complex, tensor, tensor);
     TRY(weft_polar, tensor, tensor);
