@@ -31,10 +31,10 @@ weft_status weft_outcome_report(const char *function, const weft_outcome *outcom
 
 typedef struct weft_saving weft_saving;
 
-/* Begins to save tensors[i] as tensor i of the header, whose tensors and data have places; takes over the header's
- * contents. BLOCKS until earlier saves have ended. Every process calls it, after all checks. NULL with the error
+/* Begins to save the tensors to files of these headers, whose tensors and data have places: to the first file as many of the
+ * first tensors as it has, and so on. One file, or any number if the path is an index's. Takes over the headers' contents. BLOCKS until earlier saves have ended. Every process calls it, after all checks. NULL with the error
  * kept. In the background: the thread leaves the cores to the workers. */
-weft_saving *weft_saving_start(const char *function, const char *path, weft_file_header *header,
+weft_saving *weft_saving_start(const char *function, const char *path, int num_parts, weft_file_header headers[],
                                weft_tensor *const tensors[], bool in_background);
 /* Whether its thread has ended. */
 bool weft_saving_has_ended(const weft_saving *saving);

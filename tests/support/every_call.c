@@ -192,6 +192,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_checkpoint_num_tensors, NULL);
     TRY(weft_checkpoint_index, NULL, "name");
     TRY(weft_checkpoint_tensor, NULL, 0, NULL);
+    TRY(weft_checkpoint_tensor_file, NULL, 0);
     TRY(weft_checkpoint_metadata, NULL, "key");
     TRY(weft_checkpoint_num_keys, NULL);
     TRY(weft_checkpoint_key, NULL, 0, NULL, NULL);
