@@ -221,6 +221,26 @@ WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64
  * saving). Processes write one after another, so libhdf5 need not be parallel. WEFT_ERR_UNSUPPORTED if weft was built
  * without libhdf5. */
 WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
+/** How weft_hdf5_save_ex() stores datasets. Zero-initialise it and set the fields you need. */
+typedef struct weft_hdf5_options {
+    size_t size;         /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+    int compression;     /**< gzip's level, 1 (fast) to 9 (small); 0: none */
+    int64_t chunk_bytes; /**< most bytes of a chunk before compression; 0: 1 MiB with compression, and no chunks without */
+} weft_hdf5_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_hdf5_options_init(weft_hdf5_options *options)
+{
+    const weft_hdf5_options all = { sizeof(all), 0, 0 };
+    *options = all;
+}
+
+/** weft_hdf5_save() with options; NULL: none. BLOCKS. Datasets in chunks have checksums (Fletcher's, of HDF5), so that a load
+ * notices damage; bytes are sorted by significance before compression (HDF5's shuffle). A chunk is at most the shard of the first rank.
+ * Where chunks and shards have the same borders, as of shards of one size, no chunk is written twice. Tensors without dimensions or elements are stored
+ * as by weft_hdf5_save(). WEFT_ERR_UNSUPPORTED also if libhdf5 was built without gzip. */
+WEFT_API weft_status weft_hdf5_save_ex(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
+                                       const weft_hdf5_options *options);
 /** weft_checkpoint_load() from an HDF5 file, which may come from another program. BLOCKS. Each process reads the
  * shards of its ranks. The dataset's numbers may have any order of bytes, and another type than the tensor's if that has all of
  * them: narrower integers or floating numbers, or integers that the floating type holds without rounding. Other types are

@@ -145,12 +145,13 @@ def load_checkpoint(path: Any, state: Any) -> Any:
     return state
 
 
-def save_hdf5(path: Any, state: Any) -> None:
-    """save_checkpoint() as datasets of an HDF5 file."""
+def save_hdf5(path: Any, state: Any, *, compression: int = 0, chunk_bytes: int = 0) -> None:
+    """save_checkpoint() as datasets of an HDF5 file: in chunks of at most chunk_bytes, compressed by gzip of a level from 1 to 9."""
     given = _State(state)
     names, values = given.names, given.values
+    options = _api.weft_hdf5_options(ctypes.sizeof(_api.weft_hdf5_options), compression, chunk_bytes)
     _settle(values)
-    check(_lib.weft_hdf5_save(str(path).encode(), len(names), _names(names), tensors(values)))
+    check(_lib.weft_hdf5_save_ex(str(path).encode(), len(names), _names(names), tensors(values), byref(options)))
 
 
 def load_hdf5(path: Any, state: Any) -> None:

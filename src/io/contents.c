@@ -5,6 +5,7 @@
 #include "io/contents.h"
 #include "io/random_states.h"
 #include "io/reading.h"
+#include "runtime/runtime.h"
 
 typedef struct weft_open_file {
     struct weft_open_file *older;

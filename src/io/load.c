@@ -1,5 +1,7 @@
 /* weft_checkpoint_load(): every process reads the rows of its ranks, all compare checksums, and only then do the
  * tensors get their values. */
+#include <weft/checkpoint.h>
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,8 @@
 #ifndef WEFT_SRC_IO_PARTS_H
 #define WEFT_SRC_IO_PARTS_H
 
-#include "io/saving.h"
+#include "io/header.h"
+#include "io/outcome.h"
 
 /* The name under which file `part` of `count` is written: PATH.tmp without an index. NULL: no memory. To be freed. */
 char *weft_part_temporary(const char *path, int part);

@@ -3,7 +3,7 @@
 #define WEFT_SRC_IO_READING_H
 
 #include "io/index.h"
-#include "io/saving.h"
+#include "io/outcome.h"
 
 /* Reads and parses an index. *digest: of its bytes. False with an outcome: the index is empty. */
 bool weft_read_index(const char *path, weft_file_index *index, uint64_t *digest, weft_outcome *outcome);
