@@ -29,6 +29,13 @@
  * written, and the status is WEFT_ERR_IO, if PATH is anything else (a pipe, a device), or if PATH.tmp is a link or
  * another name of some file. Only regular files are read, also through links.
  *
+ * **Several files.** If PATH ends in ".index.json", it is the index of a checkpoint in several files, as Hugging Face has it:
+ * saving to "model.safetensors.index.json" writes "model-00001-of-00003.safetensors" and so on beside it, each with at most
+ * weft_checkpoint_options.max_file_bytes of tensors, or one tensor. Loading opens the files that have the tensors it names.
+ * The index is replaced last, so PATH is always a whole checkpoint. A save to a path that has an index gives its files
+ * names that the old index does not have ("model-1-00001-of-00003.safetensors"), and then removes those of the old one
+ * whose names begin with "model-". The metadata are in the first file.
+ *
  * The file's metadata has checksums (CRC-32C) of the header and of each tensor. If they do not match, the load fails.
  * Files of other programs have no checksums, so weft checks only their structure. */
 #ifndef WEFT_CHECKPOINT_H
@@ -47,12 +54,13 @@ typedef struct weft_checkpoint_options {
     const char *const *keys;   /**< distinct strings, UTF-8, that do not begin with "weft." */
     const char *const *values; /**< strings, UTF-8: steps, options of the program, ... */
     bool random_states;        /**< save all random states, for weft_checkpoint_random_states() */
+    int64_t max_file_bytes;    /**< of several files: most bytes of tensors in one; 0: 5,000,000,000 */
 } weft_checkpoint_options;
 
 /** Sets all fields to 0, and `size`. */
 static inline void weft_checkpoint_options_init(weft_checkpoint_options *options)
 {
-    const weft_checkpoint_options all = { sizeof(all), 0, NULL, NULL, false };
+    const weft_checkpoint_options all = { sizeof(all), 0, NULL, NULL, false, 0 };
     *options = all;
 }
 
@@ -60,7 +68,7 @@ static inline void weft_checkpoint_options_init(weft_checkpoint_options *options
  * Saves tensors to a file. BLOCKS until the file is on disk. Every process calls it with the same arguments, and all
  * get the same status and message. Tensors may have any layout, on any meshes; Partial is reduced.
  *
- * \param path     path of the file; an existing file is replaced
+ * \param path     path of the file, or of an index (".index.json"); an existing file is replaced
  * \param names    n distinct names, UTF-8, not empty, not "__metadata__"
  * \param tensors  n tensors; if one has several names, it is saved once for each
  * \param options  metadata; NULL: none
@@ -150,6 +158,9 @@ WEFT_API int weft_checkpoint_num_tensors(const weft_checkpoint_file *file);
 /** Describes tensor `index`, 0 <= index < weft_checkpoint_num_tensors(), in the order of the header.
  * WEFT_ERR_INVALID. */
 WEFT_API weft_status weft_checkpoint_tensor(const weft_checkpoint_file *file, int index, weft_checkpoint_entry *entry);
+/** Returns the path of the file that has tensor `index`, in which weft_checkpoint_entry.offset counts: the path that was opened,
+ * or one that its index names. NULL on error: WEFT_ERR_INVALID. */
+WEFT_API const char *weft_checkpoint_tensor_file(const weft_checkpoint_file *file, int index);
 /** Returns the index of the tensor with this name; -1 without an error if there is none. */
 WEFT_API int weft_checkpoint_index(const weft_checkpoint_file *file, const char *name);
 
@@ -210,6 +221,26 @@ WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64
  * saving). Processes write one after another, so libhdf5 need not be parallel. WEFT_ERR_UNSUPPORTED if weft was built
  * without libhdf5. */
 WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
+/** How weft_hdf5_save_ex() stores datasets. Zero-initialise it and set the fields you need. */
+typedef struct weft_hdf5_options {
+    size_t size;         /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+    int compression;     /**< gzip's level, 1 (fast) to 9 (small); 0: none */
+    int64_t chunk_bytes; /**< most bytes of a chunk before compression; 0: 1 MiB with compression, and no chunks without */
+} weft_hdf5_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_hdf5_options_init(weft_hdf5_options *options)
+{
+    const weft_hdf5_options all = { sizeof(all), 0, 0 };
+    *options = all;
+}
+
+/** weft_hdf5_save() with options; NULL: none. BLOCKS. Datasets in chunks have checksums (Fletcher's, of HDF5), so that a load
+ * notices damage; bytes are sorted by significance before compression (HDF5's shuffle). A chunk is at most the shard of the first rank.
+ * Where chunks and shards have the same borders, as of shards of one size, no chunk is written twice. Tensors without dimensions or elements are stored
+ * as by weft_hdf5_save(). WEFT_ERR_UNSUPPORTED also if libhdf5 was built without gzip. */
+WEFT_API weft_status weft_hdf5_save_ex(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
+                                       const weft_hdf5_options *options);
 /** weft_checkpoint_load() from an HDF5 file, which may come from another program. BLOCKS. Each process reads the
  * shards of its ranks. The dataset's numbers may have any order of bytes, and another type than the tensor's if that has all of
  * them: narrower integers or floating numbers, or integers that the floating type holds without rounding. Other types are

@@ -78,22 +78,24 @@ def _names(names: list[str]) -> Any:
     return (c_char_p * max(len(names), 1))(*[name.encode() for name in names])
 
 
-def _options(metadata: Optional[dict[str, str]], random_states: bool) -> tuple[Any, Any]:
+def _options(metadata: Optional[dict[str, str]], random_states: bool, max_file_bytes: int) -> tuple[Any, Any]:
     entries = metadata or {}
     if not all(isinstance(each, str) for pair in entries.items() for each in pair):
         raise TypeError("metadata: texts by name are expected")
     keys, values = _names(list(entries)), _names(list(entries.values()))
     options = _api.weft_checkpoint_options(ctypes.sizeof(_api.weft_checkpoint_options), len(entries), ctypes.cast(keys, ctypes.c_void_p),
-                                           ctypes.cast(values, ctypes.c_void_p), random_states)
+                                           ctypes.cast(values, ctypes.c_void_p), random_states, max_file_bytes)
     return options, (keys, values)
 
 
-def save_checkpoint(path: Any, state: Any, *, metadata: Optional[dict[str, str]] = None, random_states: bool = False) -> None:
+def save_checkpoint(path: Any, state: Any, *, metadata: Optional[dict[str, str]] = None, random_states: bool = False,
+                    max_file_bytes: int = 0) -> None:
     """Saves tensors by name in one file of safetensors: of a dict, an object with state_dict() (modules, optimisers, schedulers), or a dict
-    of such objects. Numbers and lists of numbers become tensors; texts are not saved. Waits; all processes call it."""
+    of such objects. Numbers and lists of numbers become tensors; texts are not saved. A path that ends in ".index.json" is the index of
+    several files, each with at most max_file_bytes of tensors. Waits; all processes call it."""
     given = _State(state)
     names, values = given.names, given.values
-    options, _keep = _options(metadata, random_states)
+    options, _keep = _options(metadata, random_states, max_file_bytes)
     _settle(values)
     check(_lib.weft_checkpoint_save(str(path).encode(), len(names), _names(names), tensors(values), byref(options)))
 
@@ -120,11 +122,12 @@ class Saving:
         check(_lib.weft_checkpoint_wait(handle))
 
 
-def save_checkpoint_async(path: Any, state: Any, *, metadata: Optional[dict[str, str]] = None, random_states: bool = False) -> Saving:
+def save_checkpoint_async(path: Any, state: Any, *, metadata: Optional[dict[str, str]] = None, random_states: bool = False,
+                          max_file_bytes: int = 0) -> Saving:
     """save_checkpoint() in the background, with the values of now."""
     given = _State(state)
     names, values = given.names, given.values
-    options, _keep = _options(metadata, random_states)
+    options, _keep = _options(metadata, random_states, max_file_bytes)
     handle = _lib.weft_checkpoint_save_async(str(path).encode(), len(names), _names(names), tensors(values), byref(options))
     if not handle:
         raise failure()
@@ -142,12 +145,13 @@ def load_checkpoint(path: Any, state: Any) -> Any:
     return state
 
 
-def save_hdf5(path: Any, state: Any) -> None:
-    """save_checkpoint() as datasets of an HDF5 file."""
+def save_hdf5(path: Any, state: Any, *, compression: int = 0, chunk_bytes: int = 0) -> None:
+    """save_checkpoint() as datasets of an HDF5 file: in chunks of at most chunk_bytes, compressed by gzip of a level from 1 to 9."""
     given = _State(state)
     names, values = given.names, given.values
+    options = _api.weft_hdf5_options(ctypes.sizeof(_api.weft_hdf5_options), compression, chunk_bytes)
     _settle(values)
-    check(_lib.weft_hdf5_save(str(path).encode(), len(names), _names(names), tensors(values)))
+    check(_lib.weft_hdf5_save_ex(str(path).encode(), len(names), _names(names), tensors(values), byref(options)))
 
 
 def load_hdf5(path: Any, state: Any) -> None:

@@ -1,15 +1,16 @@
 /* What a file holds, for the program. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "io/contents.h"
 #include "io/random_states.h"
 #include "io/reading.h"
+#include "runtime/runtime.h"
 
 typedef struct weft_open_file {
     struct weft_open_file *older;
-    weft_file_header header;
+    weft_file_header header; /* of several files: all of theirs, with places from the beginnings of the files */
+    weft_vec paths;          /* char *: of the files */
 } weft_open_file;
 
 static void file_delete(weft_open_file *file)
@@ -21,6 +22,10 @@ static void file_delete(weft_open_file *file)
         }
     }
     weft_file_header_free(&file->header);
+    for (size_t i = 0; i < file->paths.count; i++) {
+        free(((char **)file->paths.items)[i]);
+    }
+    weft_vec_free(&file->paths);
     free(file);
 }
 
@@ -30,6 +35,77 @@ void weft_files_stop(void)
         file_delete(weft_runtime.files);
     }
     weft_handle_remove_all(&weft_runtime.handles.files);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------- */
+
+/* The tensors that the index has in this file. False: no memory. */
+static bool add_tensors(const weft_sources *sources, int number, weft_file_header *all)
+{
+    const weft_file_header *header = &sources->items[number].header;
+    for (size_t i = 0; i < header->tensors.count; i++) {
+        const weft_file_tensor *tensor = &weft_file_tensors(header)[i];
+        if (weft_file_index_find(&sources->index, tensor->name) != number) {
+            continue;
+        }
+        weft_file_tensor *added = weft_file_add_named(all, strdup(tensor->name));
+        if (added == NULL) {
+            return false;
+        }
+        char *name = added->name;
+        *added = *tensor;
+        added->name = name;
+        added->file = number;
+        added->begin += header->data_begin;
+        added->end += header->data_begin;
+    }
+    return true;
+}
+
+/* Of several files the first one counts that has a key. False: no memory. */
+static bool add_metadata(const weft_file_header *header, weft_file_header *all)
+{
+    bool done = true;
+    for (size_t i = 0; i < header->metadata.count && done; i++) {
+        const weft_file_entry *entry = (const weft_file_entry *)header->metadata.items + i;
+        done = weft_file_metadata(all, entry->key) != NULL || weft_file_add_entry(all, entry->key, entry->value);
+    }
+    return done;
+}
+
+/* Takes over what the program may ask for. False: no memory. */
+static bool take_contents(weft_sources *sources, weft_open_file *file)
+{
+    bool done = true;
+    for (int i = 0; i < sources->count && done; i++) {
+        char **path = weft_vec_push(&file->paths, sizeof(*path));
+        done = path != NULL;
+        if (done) {
+            *path = sources->items[i].path;
+            sources->items[i].path = NULL;
+        }
+        done = done && (!sources->has_index || (add_tensors(sources, i, &file->header) &&
+                                                add_metadata(&sources->items[i].header, &file->header)));
+    }
+    if (!sources->has_index) {
+        file->header = sources->items[0].header;
+        sources->items[0].header = (weft_file_header){ .data_bytes = 0 };
+    }
+    return done;
+}
+
+/* False with an outcome. */
+static bool read_contents(const char *path, weft_open_file *file, weft_outcome *outcome)
+{
+    weft_sources sources = { .count = 0 };
+    uint64_t digest = 0;
+    bool done = weft_sources_open(path, 0, NULL, &sources, &digest, outcome);
+    if (done && !take_contents(&sources, file)) {
+        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, "no memory for the contents of %.120s", path);
+        done = false;
+    }
+    weft_sources_close(&sources);
+    return done;
 }
 
 weft_checkpoint_file *weft_checkpoint_open(const char *path)
@@ -51,17 +127,14 @@ weft_checkpoint_file *weft_checkpoint_open(const char *path)
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a file");
         return NULL;
     }
-    int descriptor;
-    uint64_t digest;
-    if (!weft_read_header(path, &descriptor, &file->header, &digest, &outcome)) {
+    file->older = weft_runtime.files;
+    weft_runtime.files = file;
+    if (!read_contents(path, file, &outcome)) {
         weft_handle_remove(&weft_runtime.handles.files, handle);
-        free(file);
+        file_delete(file);
         weft_outcome_report(function, &outcome);
         return NULL;
     }
-    close(descriptor);
-    file->older = weft_runtime.files;
-    weft_runtime.files = file;
     return handle;
 }
 
@@ -139,6 +212,16 @@ weft_status weft_checkpoint_tensor(const weft_checkpoint_file *handle, int index
         memcpy(entry->shape, found->shape, (size_t)found->ndim * sizeof(found->shape[0]));
     }
     return WEFT_OK;
+}
+
+const char *weft_checkpoint_tensor_file(const weft_checkpoint_file *handle, int index)
+{
+    static const char function[] = "weft_checkpoint_tensor_file";
+    const weft_open_file *file = check_file(function, handle);
+    if (file == NULL || check_index(function, index, file->header.tensors.count) != WEFT_OK) {
+        return NULL;
+    }
+    return ((char *const *)file->paths.items)[weft_file_tensors(&file->header)[index].file];
 }
 
 /* ---- metadata -------------------------------------------------------------------------------------------------- */

@@ -30,6 +30,15 @@ weft_status weft_hdf5_save(const char *path, int n, const char *const names[], w
     return unsupported(function, &call);
 }
 
+weft_status weft_hdf5_save_ex(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
+                              const weft_hdf5_options *options)
+{
+    static const char function[] = "weft_hdf5_save_ex";
+    const weft_file_call call = { .function = function, .path = path, .n = n, .names = names, .tensors = tensors };
+    (void)options;
+    return unsupported(function, &call);
+}
+
 weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const char function[] = "weft_hdf5_load";
@@ -63,6 +72,11 @@ static weft_tensor_impl *without_partial(const char *function, weft_tensor_impl 
     weft_tensor_impl *reduced = layout == NULL ? NULL : weft_tensor_to_layout(function, tensor, layout);
     return reduced != tensor ? reduced : weft_snapshot(function, tensor);
 }
+
+typedef struct save_request {
+    weft_file_call call;
+    weft_hdf5_options options;
+} save_request;
 
 /* What this process writes: the items of all tensors. */
 typedef struct own_items {
@@ -126,9 +140,9 @@ static void write_items(const weft_file_call *call, const char *path, weft_tenso
     items_free(&items);
 }
 
-static void create(const weft_file_call *call, const char *path, weft_tensor_impl *const tensors[],
-                   weft_outcome *outcome)
+static void create(const save_request *request, const char *path, weft_tensor_impl *const tensors[], weft_outcome *outcome)
 {
+    const weft_file_call *call = &request->call;
     const weft_layout **layouts = calloc((size_t)call->n + 1, sizeof(*layouts));
     if (layouts == NULL) {
         weft_outcome_fail(outcome, WEFT_ERR_IO, "no memory for %d layouts", call->n);
@@ -137,18 +151,19 @@ static void create(const weft_file_call *call, const char *path, weft_tensor_imp
     for (int i = 0; i < call->n; i++) {
         layouts[i] = tensors[i]->layout;
     }
-    weft_hdf5_create(path, call->n, call->names, layouts, outcome);
+    weft_hdf5_create(path, call->n, call->names, layouts, &request->options, outcome);
     free(layouts);
 }
 
 /* One process after the other; the first one creates the file before. */
-static weft_status write_in_turn(const weft_file_call *call, const char *path, weft_tensor_impl *const tensors[])
+static weft_status write_in_turn(const save_request *request, const char *path, weft_tensor_impl *const tensors[])
 {
+    const weft_file_call *call = &request->call;
     weft_status status = WEFT_OK;
     for (int p = 0; p < weft_runtime.num_processes && status == WEFT_OK; p++) {
         weft_outcome outcome = { .status = WEFT_OK };
         if (p == weft_runtime.process && p == 0) {
-            create(call, path, tensors, &outcome);
+            create(request, path, tensors, &outcome);
         }
         if (p == weft_runtime.process && outcome.status == WEFT_OK) {
             write_items(call, path, tensors, &outcome);
@@ -167,14 +182,15 @@ static void take_place(const char *temporary, const char *path, weft_outcome *ou
     }
 }
 
-static weft_status save(const weft_file_call *call, const char *temporary, weft_tensor_impl *tensors[])
+static weft_status save(const save_request *request, const char *temporary, weft_tensor_impl *tensors[])
 {
+    const weft_file_call *call = &request->call;
     weft_status status = WEFT_OK;
     for (int i = 0; i < call->n && status == WEFT_OK; i++) {
         tensors[i] = without_partial(call->function, weft_tensor_get(call->tensors[i]));
         status = tensors[i] == NULL ? weft_latest_status() : WEFT_OK;
     }
-    status = status == WEFT_OK ? write_in_turn(call, temporary, tensors) : status;
+    status = status == WEFT_OK ? write_in_turn(request, temporary, tensors) : status;
     weft_outcome outcome = { .status = WEFT_OK };
     if (status == WEFT_OK && weft_runtime.process == 0) {
         take_place(temporary, call->path, &outcome);
@@ -189,7 +205,8 @@ static weft_status save(const weft_file_call *call, const char *temporary, weft_
 static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;
-    const weft_file_call *given = call->details->memory;
+    const save_request *request = call->details->memory;
+    const weft_file_call *given = &request->call;
     if (!weft_check_file_spmd(given, true)) {
         return weft_latest_status();
     }
@@ -202,7 +219,7 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
     } else {
         snprintf(temporary, length, "%s.tmp", given->path);
         weft_scope_begin();
-        status = save(given, temporary, tensors);
+        status = save(request, temporary, tensors);
         weft_scope_end_own();
     }
     free(temporary);
@@ -224,17 +241,52 @@ static bool check_types(const weft_file_call *call)
     return true;
 }
 
-weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
+/* Fills in what 0 stands for. */
+static bool check_options(const char *function, weft_hdf5_options *options)
+{
+    if (options->compression < 0 || options->compression > 9) {
+        weft_fail(WEFT_ERR_INVALID, function, "options->compression is %d, expected 0 to 9", options->compression);
+        return false;
+    }
+    if (options->chunk_bytes < 0 || options->chunk_bytes > UINT32_MAX) {
+        weft_fail(WEFT_ERR_INVALID, function, "options->chunk_bytes is %lld, expected 0 to %lld", (long long)options->chunk_bytes,
+                  (long long)UINT32_MAX);
+        return false;
+    }
+    if (options->compression > 0 && !weft_hdf5_compresses()) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, function, "options->compression is %d, and libhdf5 was built without gzip", options->compression);
+        return false;
+    }
+    options->chunk_bytes = options->compression > 0 && options->chunk_bytes == 0 ? 1 << 20 : options->chunk_bytes;
+    return true;
+}
+
+static weft_status save_as(const char *function, const char *path, int n, const char *const names[], weft_tensor *const tensors[],
+                           const weft_hdf5_options *options)
 {
     static const weft_operation action = { .name = "hdf5_save", .perform = perform_save, .effects = WEFT_NEEDS_DATA };
-    weft_file_call call = {
-        .function = "weft_hdf5_save", .path = path, .n = n, .names = names, .tensors = tensors
-    };
-    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !check_types(&call)) {
-        weft_check_file_spmd(&call, false);
+    save_request request = { .call = { .function = function, .path = path, .n = n, .names = names, .tensors = tensors } };
+    weft_file_call *call = &request.call;
+    if (!weft_check_file_call(call) || !weft_check_file_waits(call) || !check_types(call) ||
+        (options != NULL && !WEFT_TAKE_OPTIONS(function, &request.options, options)) || !check_options(function, &request.options)) {
+        weft_check_file_spmd(call, false);
         return weft_latest_status();
     }
-    return weft_act_on_file(&call, &action, &call);
+    if (request.options.chunk_bytes > 0) {
+        call->digest = weft_digest_add((uint64_t)request.options.compression, (uint64_t)request.options.chunk_bytes);
+    }
+    return weft_act_on_file(call, &action, &request);
+}
+
+weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
+{
+    return save_as("weft_hdf5_save", path, n, names, tensors, NULL);
+}
+
+weft_status weft_hdf5_save_ex(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
+                              const weft_hdf5_options *options)
+{
+    return save_as("weft_hdf5_save_ex", path, n, names, tensors, options);
 }
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */

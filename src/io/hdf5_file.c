@@ -268,20 +268,61 @@ static bool add_attribute(const use *u, hid_t dataset, const char *name, const c
     return done;
 }
 
-static bool create_dataset(const use *u, const char *name, const weft_layout *layout)
+bool weft_hdf5_compresses(void)
+{
+    return H5Zfilter_avail(H5Z_FILTER_DEFLATE) > 0;
+}
+
+/* At most the first rank's shard, and `most` bytes: the first dimensions are cut first, so that a chunk is a run of memory. */
+static void choose_chunk(const weft_layout *layout, int64_t most, hsize_t chunk[])
+{
+    const weft_shard_info shard = weft_layout_shard(layout, weft_mesh_rank_at(layout->mesh, 0));
+    int64_t bytes = (int64_t)weft_dtype_size(layout->dtype);
+    for (int d = layout->ndim - 1; d >= 0; d--) {
+        int64_t extent = shard.count > 0 ? shard.box.extent[d] : layout->shape[d];
+        int64_t room = weft_max_i64(1, most / bytes), parts = weft_ceil_div(extent, room);
+        chunk[d] = (hsize_t)weft_ceil_div(extent, parts);
+        bytes *= (int64_t)chunk[d];
+    }
+}
+
+/* The properties of a new dataset; to be closed. */
+static hid_t storage_of(const weft_layout *layout, const weft_hdf5_options *options)
+{
+    hid_t storage = H5Pcreate(H5P_DATASET_CREATE);
+    hsize_t chunk[WEFT_MAX_DIMS];
+    bool empty = layout->ndim == 0;
+    for (int d = 0; d < layout->ndim; d++) {
+        empty |= layout->shape[d] == 0;
+    }
+    if (options->chunk_bytes == 0 || empty) {
+        return storage;
+    }
+    choose_chunk(layout, options->chunk_bytes, chunk);
+    H5Pset_chunk(storage, layout->ndim, chunk);
+    if (options->compression > 0) {
+        H5Pset_shuffle(storage);
+        H5Pset_deflate(storage, (unsigned)options->compression);
+    }
+    H5Pset_fletcher32(storage);
+    return storage;
+}
+
+static bool create_dataset(const use *u, const char *name, const weft_layout *layout, const weft_hdf5_options *options)
 {
     char text[256];
     hid_t type = type_of(layout->dtype), space = space_of(layout->ndim, layout->shape);
-    hid_t links = H5Pcreate(H5P_LINK_CREATE);
+    hid_t links = H5Pcreate(H5P_LINK_CREATE), storage = storage_of(layout, options);
     H5Pset_create_intermediate_group(links, 1); /* of a name with '/' */
     H5Pset_char_encoding(links, H5T_CSET_UTF8);
-    hid_t dataset = H5Dcreate2(u->file, name, type, space, links, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t dataset = H5Dcreate2(u->file, name, type, space, links, storage, H5P_DEFAULT);
     bool done = (dataset >= 0 || fail(u, "create", name)) && add_attribute(u, dataset, "name", name) &&
                 add_attribute(u, dataset, "dtype", weft_dtype_name(layout->dtype)) &&
                 add_attribute(u, dataset, "layout", weft_layout_describe(layout, text, sizeof(text)));
     if (dataset >= 0) {
         H5Dclose(dataset);
     }
+    H5Pclose(storage);
     H5Pclose(links);
     H5Sclose(space);
     H5Tclose(type);
@@ -289,12 +330,12 @@ static bool create_dataset(const use *u, const char *name, const weft_layout *la
 }
 
 bool weft_hdf5_create(const char *path, int n, const char *const names[], const weft_layout *const layouts[],
-                      weft_outcome *outcome)
+                      const weft_hdf5_options *options, weft_outcome *outcome)
 {
     use u = { .path = path, .outcome = outcome, .file = -1 };
     bool done = begin(&u, H5F_ACC_TRUNC);
     for (int i = 0; i < n && done; i++) {
-        done = create_dataset(&u, names[i], layouts[i]);
+        done = create_dataset(&u, names[i], layouts[i], options);
     }
     return end(&u, done);
 }
@@ -383,7 +424,9 @@ static bool read_part(const use *u, const weft_hdf5_part *part)
         if (u->disk.failed != NULL) {
             return fail(u, "open", part->name);
         }
-        weft_outcome_fail(u->outcome, WEFT_ERR_INVALID, "%.100s has no dataset \"%.100s\"", u->path, part->name);
+        char reason[120] = "libhdf5 gives no reason"; /* it may be there, in a form that this libhdf5 does not know */
+        H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_message, reason);
+        weft_outcome_fail(u->outcome, WEFT_ERR_INVALID, "%.100s has no dataset \"%.100s\": %s", u->path, part->name, reason);
         return false;
     }
     bool done = check_dataset(dataset, part, u->outcome) &&

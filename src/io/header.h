@@ -33,6 +33,7 @@ typedef struct weft_file_tensor {
     int64_t shape[WEFT_MAX_DIMS];
     int64_t begin, end; /* from the beginning of the data */
     uint32_t crc;       /* if the file has checksums */
+    int file;           /* in a header that has been put together of several files'; else 0 */
 } weft_file_tensor;
 
 typedef struct weft_file_entry {

@@ -3,6 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *name_of(const weft_json *json)
+{
+    return json->of == NULL ? "header" : json->of;
+}
+
 bool weft_json_fail(weft_json *json, const char *format, ...)
 {
     if (!json->failed) {
@@ -11,7 +16,7 @@ bool weft_json_fail(weft_json *json, const char *format, ...)
         va_start(arguments, format);
         weft_text_add_list(&text, format, arguments);
         va_end(arguments);
-        weft_text_add(&text, " at byte %zu of the header", json->at);
+        weft_text_add(&text, " at byte %zu of the %s", json->at, name_of(json));
     }
     json->failed = true;
     return false;
@@ -39,7 +44,7 @@ bool weft_json_expect(weft_json *json, char character)
     }
     bool ends = json->at >= json->length;
     unsigned char found = ends ? 0 : (unsigned char)json->text[json->at];
-    return ends                            ? weft_json_fail(json, "expected '%c', and the header ends", character)
+    return ends                            ? weft_json_fail(json, "expected '%c', and the %s ends", character, name_of(json))
            : found >= 0x20 && found < 0x7f ? weft_json_fail(json, "expected '%c', found '%c'", character, found)
                                            : weft_json_fail(json, "expected '%c', found the byte %02x", character, found);
 }

@@ -9,6 +9,7 @@
 /* A scan of `length` characters. The first error is kept, and nothing is scanned after it. */
 typedef struct weft_json {
     const char *text;
+    const char *of; /* what is scanned, for messages; NULL: the header */
     size_t length, at;
     bool failed;
     char why[160]; /* the error and its position */

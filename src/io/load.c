@@ -1,8 +1,9 @@
 /* weft_checkpoint_load(): every process reads the rows of its ranks, all compare checksums, and only then do the
  * tensors get their values. */
+#include <weft/checkpoint.h>
+
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "arrays/arrays.h"
 #include "base/disk.h"
@@ -18,9 +19,9 @@ enum { OUTCOME_NUMBERS = sizeof(weft_outcome) / sizeof(int64_t) };
 
 typedef struct loading {
     const weft_file_call *call;
-    int file; /* -1: not open */
-    weft_file_header header;
-    const weft_file_tensor **found; /* the file's tensor of each name */
+    weft_sources sources;
+    const weft_source **from;       /* the file of each name */
+    const weft_file_tensor **found; /* its tensor */
     weft_tensor_impl **rows;        /* its values in row shards */
 } loading;
 
@@ -86,11 +87,9 @@ static weft_status open_file(loading *l)
     const char *function = l->call->function;
     weft_outcome outcome = { .status = WEFT_OK };
     uint64_t digest = 0;
-    if (!weft_read_header(l->call->path, &l->file, &l->header, &digest, &outcome)) {
-        l->file = -1;
-    }
+    weft_sources_open(l->call->path, l->call->n, l->call->names, &l->sources, &digest, &outcome);
     for (int i = 0; i < l->call->n && outcome.status == WEFT_OK; i++) {
-        l->found[i] = weft_file_find(&l->header, l->call->names[i]);
+        l->found[i] = weft_sources_find(&l->sources, l->call->names[i], &l->from[i]);
         check_found(l, i, &outcome);
     }
     int64_t mine[COUNT];
@@ -131,7 +130,8 @@ static int64_t checksum_place(int tensor, int local_rank)
 static void read_rows(const loading *l, int number, int64_t numbers[], weft_outcome *outcome)
 {
     const weft_tensor_impl *rows = l->rows[number];
-    int64_t begin = l->header.data_begin + l->found[number]->begin;
+    const weft_source *source = l->from[number];
+    int64_t begin = source->header.data_begin + l->found[number]->begin;
     for (int i = 0; i < rows->num_shards && outcome->status == WEFT_OK; i++) {
         const weft_local_shard *shard = &rows->shards[i];
         int64_t index = weft_mesh_index_of(rows->layout->mesh, shard->rank);
@@ -141,11 +141,11 @@ static void read_rows(const loading *l, int number, int64_t numbers[], weft_outc
         weft_rows_piece piece = weft_rows_piece_at(rows->layout, index);
         weft_end_pause();
         weft_rows_await(shard, true);
-        const char *failed = read_piece(l->file, weft_rows_memory(shard), piece.bytes, begin + piece.begin,
+        const char *failed = read_piece(source->file, weft_rows_memory(shard), piece.bytes, begin + piece.begin,
                                         &numbers[checksum_place(number, i)]);
         weft_truths_normalize(rows->layout->dtype, weft_rows_memory(shard), failed == NULL ? shard->count : 0);
         if (failed != NULL) {
-            weft_outcome_fail_disk(outcome, l->call->path, failed);
+            weft_outcome_fail_disk(outcome, source->path, failed);
         }
     }
 }
@@ -154,14 +154,15 @@ static void read_rows(const loading *l, int number, int64_t numbers[], weft_outc
 static weft_status check_tensor(const loading *l, int number, const int64_t all[], int64_t count)
 {
     const weft_file_tensor *found = l->found[number];
+    const weft_file_header *header = &l->from[number]->header;
     uint32_t crc = weft_join_checksums(l->rows[number]->layout, all, count, checksum_place(number, 0));
-    if (!l->header.has_checksums || crc == found->crc) {
+    if (!header->has_checksums || crc == found->crc) {
         return WEFT_OK;
     }
     return weft_fail(WEFT_ERR_IO, l->call->function,
                      "%.120s: tensor \"%.100s\" is damaged: bytes %lld to %lld have the checksum %08x, expected %08x",
-                     l->call->path, found->name, (long long)(l->header.data_begin + found->begin),
-                     (long long)(l->header.data_begin + found->end), crc, found->crc);
+                     l->from[number]->path, found->name, (long long)(header->data_begin + found->begin),
+                     (long long)(header->data_begin + found->end), crc, found->crc);
 }
 
 /* A status with the error kept. */
@@ -211,25 +212,24 @@ static weft_status load(loading *l)
 static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;
-    loading l = { .call = call->details->memory, .file = -1 };
+    loading l = { .call = call->details->memory };
     size_t n = (size_t)l.call->n + 1;
     if (!weft_check_file_spmd(l.call, true)) {
         return weft_latest_status();
     }
+    l.from = calloc(n, sizeof(*l.from));
     l.found = calloc(n, sizeof(*l.found));
     l.rows = calloc(n, sizeof(*l.rows));
     weft_status status;
-    if (l.found == NULL || l.rows == NULL) {
+    if (l.from == NULL || l.found == NULL || l.rows == NULL) {
         status = weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to load %d tensors", l.call->n);
     } else {
         weft_scope_begin();
         status = load(&l);
         weft_scope_end_own();
     }
-    if (l.file >= 0) {
-        close(l.file);
-    }
-    weft_file_header_free(&l.header);
+    weft_sources_close(&l.sources);
+    free(l.from);
     free(l.found);
     free(l.rows);
     return status;

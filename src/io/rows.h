@@ -2,6 +2,7 @@
  * rows that its ranks have, at their place in the file:
  *
  *     header.h      what a safetensors file says, as values; json.h, crc32c.h below it
+ *     index.h       what an index of several files says; parts.h gives the files their names
  *     base/disk.h   reads, writes and renames
  *     rows.h        tensors as row shards: snapshots, and the pieces of the file that each rank has
  *     collection.h  agreement of threads that write in the background

@@ -5,6 +5,7 @@
 
 #include "call/deferral.h"
 #include "io/check.h"
+#include "io/index.h"
 #include "io/json.h"
 #include "io/random_states.h"
 #include "io/saving.h"
@@ -13,7 +14,7 @@
 typedef struct save_request {
     weft_file_call call;
     weft_checkpoint_options options;
-    weft_file_header *header;
+    weft_vec headers; /* weft_file_header: one for each file */
     bool waits;
     weft_saving *saving; /* that has been started, unless it waits */
 } save_request;
@@ -66,29 +67,69 @@ static bool add_metadata(const char *function, const weft_checkpoint_options *op
     return !options->random_states || weft_add_random_states(function, header);
 }
 
-static bool add_tensors(const weft_file_call *call, weft_file_header *header)
+/* Most bytes of a file by default: that of Hugging Face. */
+static const int64_t MOST_BYTES = 5000000000;
+enum { MOST_FILES = 99999 };
+
+static weft_file_header *headers_of(const save_request *request)
 {
+    return request->headers.items;
+}
+
+static bool is_in(const save_request *request, const char *name)
+{
+    bool found = false;
+    for (size_t k = 0; k < request->headers.count && !found; k++) {
+        found = weft_file_find(&headers_of(request)[k], name) != NULL;
+    }
+    return found;
+}
+
+static bool check_tensor(const save_request *request, int i, const weft_layout *layout)
+{
+    const weft_file_call *call = &request->call;
+    if (strcmp(call->names[i], "__metadata__") == 0) {
+        return refuse(call->function, "names", i, "\"__metadata__\", which the format has for something else");
+    }
+    if (is_in(request, call->names[i])) {
+        return refuse(call->function, "names", i, "the same as another one");
+    }
+    if (layout->dtype == WEFT_C128 && layout->ndim == WEFT_MAX_DIMS) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "tensors[%d] is c128 with %d dimensions: the file needs one more", i,
+                  WEFT_MAX_DIMS);
+        return false;
+    }
+    return true;
+}
+
+/* A tensor goes to the last file, or, if that would be too large, to a new one. */
+static bool add_tensors(save_request *request)
+{
+    const weft_file_call *call = &request->call;
+    int64_t most = !weft_is_index_path(call->path)          ? INT64_MAX
+                   : request->options.max_file_bytes > 0 ? request->options.max_file_bytes
+                                                         : MOST_BYTES;
+    int64_t bytes = 0;
     for (int i = 0; i < call->n; i++) {
         const weft_layout *layout = weft_layout_of(call->tensors[i]);
-        if (strcmp(call->names[i], "__metadata__") == 0) {
-            return refuse(call->function, "names", i, "\"__metadata__\", which the format has for something else");
-        }
-        if (weft_file_find(header, call->names[i]) != NULL) {
-            return refuse(call->function, "names", i, "the same as another one");
-        }
-        if (!weft_file_add_tensor(header, call->names[i], layout->dtype, layout->ndim, layout->shape)) {
-            return no_memory(call->function);
-        }
-        if (layout->dtype == WEFT_C128 && layout->ndim == WEFT_MAX_DIMS) {
-            weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "tensors[%d] is c128 with %d dimensions: the file needs one more", i,
-                      WEFT_MAX_DIMS);
+        if (!check_tensor(request, i, layout)) {
             return false;
         }
-        if (layout->dtype == WEFT_C128 && !weft_file_add_pairs(header, call->names[i])) {
+        int64_t own = weft_tensor_num_elements(call->tensors[i]) * (int64_t)weft_dtype_size(layout->dtype);
+        bool is_new = bytes > 0 && own > most - bytes;
+        bytes = is_new ? own : bytes + own;
+        if (is_new && weft_vec_push(&request->headers, sizeof(weft_file_header)) == NULL) {
+            return no_memory(call->function);
+        }
+        weft_file_header *header = &headers_of(request)[request->headers.count - 1];
+        if (!weft_file_add_tensor(header, call->names[i], layout->dtype, layout->ndim, layout->shape) ||
+            (layout->dtype == WEFT_C128 && !weft_file_add_pairs(header, call->names[i]))) {
             return no_memory(call->function);
         }
     }
-    return true;
+    return request->headers.count <= MOST_FILES ||
+           (weft_fail(WEFT_ERR_INVALID, call->function, "options->max_file_bytes is %lld: there would be %zu files, and may be %d",
+                      (long long)most, request->headers.count, MOST_FILES), false);
 }
 
 /* Its length follows from what is in it, and with it the place of the data. */
@@ -104,6 +145,39 @@ static bool finish_header(const char *function, weft_file_header *header)
     }
     weft_text_free(&text);
     return done;
+}
+
+static bool check_size(const save_request *request)
+{
+    int64_t most = request->options.max_file_bytes;
+    const char *function = request->call.function;
+    if (most < 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "options->max_file_bytes is negative");
+        return false;
+    }
+    if (most > 0 && !weft_is_index_path(request->call.path)) {
+        weft_fail(WEFT_ERR_INVALID, function, "options->max_file_bytes is for several files, and path does not end in \".index.json\"");
+        return false;
+    }
+    return true;
+}
+
+/* The first file has the metadata. */
+static bool make_headers(save_request *request)
+{
+    const char *function = request->call.function;
+    if (!check_size(request)) {
+        return false;
+    }
+    weft_file_header *first = weft_vec_push(&request->headers, sizeof(*first));
+    if (first == NULL) {
+        return no_memory(function);
+    }
+    bool made = add_metadata(function, &request->options, first) && add_tensors(request);
+    for (size_t k = 0; k < request->headers.count && made; k++) {
+        made = finish_header(function, &headers_of(request)[k]);
+    }
+    return made;
 }
 
 /* ---- saving ------------------------------------------------------------------------------------------------ */
@@ -127,7 +201,8 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
         return weft_latest_status();
     }
     weft_saving *saving =
-        weft_saving_start(call->function, request->call.path, request->header, request->call.tensors, !request->waits);
+        weft_saving_start(call->function, request->call.path, (int)request->headers.count, request->headers.items,
+                          request->call.tensors, !request->waits);
     if (saving == NULL) {
         return weft_latest_status();
     }
@@ -143,22 +218,25 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
 static weft_status act(save_request *request, const weft_checkpoint_options *options)
 {
     static const weft_operation action = { .name = "checkpoint_save", .perform = perform_save, .effects = WEFT_NEEDS_DATA };
-    weft_file_header header = { .data_bytes = 0 };
     weft_file_call *call = &request->call;
-    request->header = &header;
     bool valid = weft_check_file_call(call) && weft_check_file_waits(call) &&
-                 (options == NULL || WEFT_TAKE_OPTIONS(call->function, &request->options, options)) &&
-                 add_metadata(call->function, &request->options, &header) && add_tensors(call, &header) &&
-                 finish_header(call->function, &header);
-    for (size_t i = 0; i < header.metadata.count && valid; i++) {
-        const weft_file_entry *entry = (const weft_file_entry *)header.metadata.items + i;
+                 (options == NULL || WEFT_TAKE_OPTIONS(call->function, &request->options, options)) && make_headers(request);
+    if (request->options.max_file_bytes != 0) {
+        call->digest = weft_digest_add(call->digest, (uint64_t)request->options.max_file_bytes);
+    }
+    const weft_vec *metadata = valid ? &headers_of(request)[0].metadata : NULL;
+    for (size_t i = 0; valid && i < metadata->count; i++) {
+        const weft_file_entry *entry = (const weft_file_entry *)metadata->items + i;
         call->digest = weft_digest_text(weft_digest_text(call->digest, entry->key), entry->value);
     }
     if (!valid) {
         weft_check_file_spmd(call, false);
     }
     weft_status status = valid ? weft_act_on_file(call, &action, request) : weft_latest_status();
-    weft_file_header_free(&header);
+    for (size_t k = 0; k < request->headers.count; k++) {
+        weft_file_header_free(&headers_of(request)[k]);
+    }
+    weft_vec_free(&request->headers);
     return status;
 }
 

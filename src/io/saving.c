@@ -11,6 +11,8 @@
 #include "comm/check_spmd.h"
 #include "io/collection.h"
 #include "io/crc32c.h"
+#include "io/index.h"
+#include "io/parts.h"
 #include "base/disk.h"
 #include "runtime/background.h"
 #include "tensor/state.h"
@@ -18,11 +20,16 @@
 /* Bytes that are written at a time: their checksum is computed while they are in the cache. */
 static const int64_t CHUNK_BYTES = 1 << 20;
 
+enum { OUTCOME_NUMBERS = sizeof(weft_outcome) / sizeof(int64_t) };
+
 struct weft_saving {
     weft_saving *older;
-    char *path, *temporary;
-    weft_file_header header;
-    weft_tensor_impl **snapshots; /* one per tensor of the header; NULL: released */
+    char *path;
+    int num_parts; /* files */
+    char **temporaries;
+    weft_file_header *headers;
+    size_t num_tensors;           /* of all files: the first ones are in the first file, and so on */
+    weft_tensor_impl **snapshots; /* one per tensor; NULL: released */
     weft_collection *collection;
     pthread_t thread;
     bool in_background;
@@ -31,42 +38,11 @@ struct weft_saving {
     weft_outcome outcome;
 };
 
-/* ---- outcomes -------------------------------------------------------------------------------------------- */
-
-_Static_assert(sizeof(weft_outcome) % sizeof(int64_t) == 0, "an outcome travels as whole numbers");
-enum { OUTCOME_NUMBERS = sizeof(weft_outcome) / sizeof(int64_t) };
-
-void weft_outcome_fail(weft_outcome *outcome, weft_status status, const char *format, ...)
-{
-    if (outcome->status == WEFT_OK) {
-        weft_text text = weft_text_in(outcome->text, sizeof(outcome->text));
-        va_list arguments;
-        va_start(arguments, format);
-        weft_text_add_list(&text, format, arguments);
-        va_end(arguments);
-        outcome->status = status;
-    }
-}
-
-void weft_outcome_fail_disk(weft_outcome *outcome, const char *path, const char *step)
-{
-    char failure[160], process[64];
-    weft_disk_failure(step, failure, sizeof(failure));
-    weft_process_text(weft_runtime.process, process, sizeof(process));
-    weft_outcome_fail(outcome, WEFT_ERR_IO, "%s: %.150s: %s", process, path, failure);
-}
-
-weft_status weft_outcome_report(const char *function, const weft_outcome *outcome)
-{
-    return outcome->status == WEFT_OK ? WEFT_OK
-                                      : weft_fail((weft_status)outcome->status, function, "%s", outcome->text);
-}
-
 /* ---- the thread: own rows ---------------------------------------------------------------------------------- */
 
 /* The beginning of the first rows that a process has written. */
 typedef struct sample {
-    int64_t offset, count, checksum; /* count 0: it has no rows */
+    int64_t offset, count, checksum, part; /* count 0: it has no rows */
 } sample;
 
 enum { SAMPLE_NUMBERS = sizeof(sample) / sizeof(int64_t), SAMPLE_BYTES = 4096 };
@@ -77,15 +53,10 @@ static int64_t checksum_place(size_t tensor, int local_rank)
     return OUTCOME_NUMBERS + SAMPLE_NUMBERS + (int64_t)tensor * weft_most_local_ranks() + local_rank;
 }
 
-static const weft_file_tensor *file_tensor(const weft_saving *s, size_t i)
-{
-    return &weft_file_tensors(&s->header)[i];
-}
-
 /* Values of a broken world, or of calls whose tasks have failed, must not become a checkpoint. */
 static void await_values(const weft_saving *s, weft_outcome *outcome)
 {
-    for (size_t i = 0; i < s->header.tensors.count; i++) {
+    for (size_t i = 0; i < s->num_tensors; i++) {
         for (int k = 0; k < s->snapshots[i]->num_shards; k++) {
             weft_rows_await(&s->snapshots[i]->shards[k], false);
         }
@@ -111,26 +82,28 @@ static const char *write_piece(int file, const char *memory, int64_t bytes, int6
     return failed;
 }
 
-static void take_sample(const char *memory, int64_t bytes, int64_t offset, int64_t numbers[SAMPLE_NUMBERS])
+static void take_sample(const char *memory, int64_t bytes, int64_t offset, int part, int64_t numbers[SAMPLE_NUMBERS])
 {
-    sample first = { offset, weft_min_i64(bytes, SAMPLE_BYTES), 0 };
+    sample first = { offset, weft_min_i64(bytes, SAMPLE_BYTES), 0, part };
     if (numbers[1] == 0 && bytes > 0) { /* its count */
         first.checksum = weft_crc32c(0, memory, (size_t)first.count);
         memcpy(numbers, &first, sizeof(first));
     }
 }
 
-static const char *write_tensor(const weft_saving *s, int file, size_t number, int64_t numbers[])
+/* Tensor `at` of a file, `number` of all. */
+static const char *write_tensor(const weft_saving *s, int part, int file, size_t at, size_t number, int64_t numbers[])
 {
     const weft_tensor_impl *rows = s->snapshots[number];
-    int64_t begin = s->header.data_begin + file_tensor(s, number)->begin;
+    int64_t begin = s->headers[part].data_begin + weft_file_tensors(&s->headers[part])[at].begin;
     const char *failed = NULL;
     for (int i = 0; i < rows->num_shards && failed == NULL; i++) {
         const weft_local_shard *shard = &rows->shards[i];
         int64_t index = weft_mesh_index_of(rows->layout->mesh, shard->rank);
         if (index >= 0) {
             weft_rows_piece piece = weft_rows_piece_at(rows->layout, index);
-            take_sample(weft_rows_memory(shard), piece.bytes, begin + piece.begin, &numbers[OUTCOME_NUMBERS]);
+            take_sample(weft_rows_memory(shard), piece.bytes, begin + piece.begin, part,
+                        &numbers[OUTCOME_NUMBERS]);
             failed = write_piece(file, weft_rows_memory(shard), piece.bytes, begin + piece.begin,
                                  &numbers[checksum_place(number, i)]);
         }
@@ -138,15 +111,16 @@ static const char *write_tensor(const weft_saving *s, int file, size_t number, i
     return failed;
 }
 
-static void write_rows(const weft_saving *s, weft_outcome *outcome, int64_t numbers[])
+/* `first`: the number of the file's first tensor. */
+static void write_part(const weft_saving *s, int part, size_t first, weft_outcome *outcome, int64_t numbers[])
 {
     int file = -1;
-    const char *failed = weft_disk_create(s->temporary, &file);
-    for (size_t i = 0; i < s->header.tensors.count && failed == NULL; i++) {
-        failed = write_tensor(s, file, i, numbers);
+    const char *failed = weft_disk_create(s->temporaries[part], &file);
+    for (size_t i = 0; i < s->headers[part].tensors.count && failed == NULL; i++) {
+        failed = write_tensor(s, part, file, i, first + i, numbers);
     }
     if (failed != NULL) {
-        weft_outcome_fail_disk(outcome, s->temporary, failed);
+        weft_outcome_fail_disk(outcome, s->temporaries[part], failed);
         if (file >= 0) {
             close(file);
         }
@@ -154,23 +128,32 @@ static void write_rows(const weft_saving *s, weft_outcome *outcome, int64_t numb
     }
     failed = weft_disk_finish(file);
     if (failed != NULL) {
-        weft_outcome_fail_disk(outcome, s->temporary, failed);
+        weft_outcome_fail_disk(outcome, s->temporaries[part], failed);
+    }
+}
+
+static void write_rows(const weft_saving *s, weft_outcome *outcome, int64_t numbers[])
+{
+    size_t first = 0;
+    for (int k = 0; k < s->num_parts && outcome->status == WEFT_OK; k++) {
+        write_part(s, k, first, outcome, numbers);
+        first += s->headers[k].tensors.count;
     }
 }
 
 /* ---- the thread of process 0: the commit ----------------------------------------------------------------- */
 
 /* The steps of base/disk.h. An older, longer file of the temporary's name is cut. */
-static const char *write_header(weft_saving *s)
+static const char *write_header(weft_file_header *header, const char *temporary)
 {
     int file = -1;
     weft_text text;
-    bool made = weft_file_header_write(&s->header, &text);
+    bool made = weft_file_header_write(header, &text);
     errno = ENOMEM;
-    const char *failed = made ? weft_disk_create(s->temporary, &file) : "header";
+    const char *failed = made ? weft_disk_create(temporary, &file) : "header";
     if (failed == NULL) {
         failed = weft_disk_write(file, text.characters, (int64_t)text.length, 0);
-        if (failed == NULL && ftruncate(file, s->header.data_begin + s->header.data_bytes) != 0) {
+        if (failed == NULL && ftruncate(file, header->data_begin + header->data_bytes) != 0) {
             failed = "truncate";
         }
         int reason = errno;
@@ -182,64 +165,86 @@ static const char *write_header(weft_saving *s)
     return failed;
 }
 
-/* Whether this process finds in its file what each process says to have written: they may see different file systems. */
-static void check_samples(const weft_saving *s, const int64_t all[], int64_t count, weft_outcome *outcome)
+/* Whether this process finds in its file what another one says to have written there. */
+static bool is_found(const weft_saving *s, const sample *theirs)
 {
+    char bytes[SAMPLE_BYTES];
     int file = -1;
     int64_t size;
-    const char *failed = weft_disk_open(s->temporary, &file, &size);
-    for (int p = 0; p < weft_runtime.num_processes && failed == NULL && outcome->status == WEFT_OK; p++) {
-        char bytes[SAMPLE_BYTES], name[64];
-        sample theirs;
-        memcpy(&theirs, all + p * count + OUTCOME_NUMBERS, sizeof(theirs));
-        bool found = weft_disk_read(file, bytes, theirs.count, theirs.offset) == NULL &&
-                     weft_crc32c(0, bytes, (size_t)theirs.count) == (uint32_t)theirs.checksum;
-        if (!found) {
-            weft_outcome_fail(outcome, WEFT_ERR_IO, "process 0 does not find in %.120s what %s has written: they see "
-                              "different file systems", s->temporary, weft_process_text(p, name, sizeof(name)));
-        }
-    }
-    if (failed != NULL) {
-        weft_outcome_fail_disk(outcome, s->temporary, failed);
-    }
+    bool found = weft_disk_open(s->temporaries[theirs->part], &file, &size) == NULL &&
+                 weft_disk_read(file, bytes, theirs->count, theirs->offset) == NULL &&
+                 weft_crc32c(0, bytes, (size_t)theirs->count) == (uint32_t)theirs->checksum;
     if (file >= 0) {
         close(file);
+    }
+    return found;
+}
+
+/* Processes may see different file systems. */
+static void check_samples(const weft_saving *s, const int64_t all[], int64_t count, weft_outcome *outcome)
+{
+    for (int p = 0; p < weft_runtime.num_processes && outcome->status == WEFT_OK; p++) {
+        char name[64];
+        sample theirs;
+        memcpy(&theirs, all + p * count + OUTCOME_NUMBERS, sizeof(theirs));
+        if (!is_found(s, &theirs)) {
+            weft_outcome_fail(outcome, WEFT_ERR_IO, "process 0 does not find in %.120s what %s has written: they see "
+                              "different file systems", s->temporaries[theirs.part], weft_process_text(p, name, sizeof(name)));
+        }
+    }
+}
+
+/* The checksums of all, in the headers, and these in the files. */
+static void write_headers(weft_saving *s, const int64_t all[], int64_t count, weft_outcome *outcome)
+{
+    size_t number = 0;
+    for (int k = 0; k < s->num_parts && outcome->status == WEFT_OK; k++) {
+        for (size_t i = 0; i < s->headers[k].tensors.count; i++, number++) {
+            weft_file_tensors(&s->headers[k])[i].crc =
+                weft_join_checksums(s->snapshots[number]->layout, all, count, checksum_place(number, 0));
+        }
+        const char *failed = write_header(&s->headers[k], s->temporaries[k]);
+        if (failed != NULL) {
+            weft_outcome_fail_disk(outcome, s->temporaries[k], failed);
+        }
+    }
+}
+
+static void give_names(weft_saving *s, weft_outcome *outcome)
+{
+    if (weft_is_index_path(s->path)) {
+        weft_parts_commit(s->path, s->num_parts, s->headers, s->temporaries, outcome);
+        return;
+    }
+    const char *failed = weft_disk_rename(s->temporaries[0], s->path);
+    if (failed != NULL) {
+        weft_outcome_fail_disk(outcome, s->path, failed);
     }
 }
 
 /* `all`: the numbers of all processes. */
 static void commit(weft_saving *s, const int64_t all[], int64_t count, weft_outcome *outcome)
 {
-    for (int p = 0; p < weft_runtime.num_processes; p++) {
-        const weft_outcome *theirs = (const weft_outcome *)(const void *)(all + p * count);
-        if (theirs->status != WEFT_OK) {
-            *outcome = *theirs;
-            weft_disk_remove(s->temporary);
-            return;
-        }
+    for (int p = 0; p < weft_runtime.num_processes && outcome->status == WEFT_OK; p++) {
+        *outcome = *(const weft_outcome *)(const void *)(all + p * count);
     }
-    check_samples(s, all, count, outcome);
-    if (outcome->status != WEFT_OK) {
-        weft_disk_remove(s->temporary);
-        return;
+    if (outcome->status == WEFT_OK) {
+        check_samples(s, all, count, outcome);
     }
-    for (size_t i = 0; i < s->header.tensors.count; i++) {
-        weft_file_tensors(&s->header)[i].crc =
-            weft_join_checksums(s->snapshots[i]->layout, all, count, checksum_place(i, 0));
+    if (outcome->status == WEFT_OK) {
+        write_headers(s, all, count, outcome);
     }
-    const char *failed = write_header(s);
-    if (failed != NULL) {
-        weft_outcome_fail_disk(outcome, s->temporary, failed);
-        weft_disk_remove(s->temporary);
-    } else if ((failed = weft_disk_rename(s->temporary, s->path)) != NULL) {
-        weft_outcome_fail_disk(outcome, s->path, failed);
-        weft_disk_remove(s->temporary);
+    if (outcome->status == WEFT_OK) {
+        give_names(s, outcome);
+    }
+    for (int k = 0; k < s->num_parts && outcome->status != WEFT_OK; k++) {
+        weft_disk_remove(s->temporaries[k]);
     }
 }
 
 static int64_t count_numbers(const weft_saving *s)
 {
-    return checksum_place(s->header.tensors.count, 0);
+    return checksum_place(s->num_tensors, 0);
 }
 
 /* Of this thread, as Linux has it: a tenth of a core while all cores compute, and all of an idle one. */
@@ -274,25 +279,37 @@ static void *write_file(void *argument)
 
 /* ---- the submitting thread ---------------------------------------------------------------------------------- */
 
-static weft_saving *saving_new(const char *path, weft_file_header *header)
+/* Takes over the contents of the headers. False: no memory. */
+static bool take_headers(weft_saving *s, int num_parts, weft_file_header headers[])
+{
+    s->temporaries = calloc((size_t)num_parts, sizeof(*s->temporaries));
+    s->headers = calloc((size_t)num_parts, sizeof(*s->headers));
+    bool done = s->path != NULL && s->temporaries != NULL && s->headers != NULL;
+    for (int k = 0; k < num_parts && done; k++) {
+        s->temporaries[k] = weft_part_temporary(s->path, k);
+        done = s->temporaries[k] != NULL;
+        s->headers[k] = headers[k];
+        s->num_tensors += headers[k].tensors.count;
+        headers[k] = (weft_file_header){ .data_bytes = 0 };
+        s->num_parts++;
+    }
+    return done;
+}
+
+static weft_saving *saving_new(const char *path, int num_parts, weft_file_header headers[])
 {
     weft_saving *s = calloc(1, sizeof(*s));
     if (s == NULL) {
         return NULL;
     }
-    size_t length = strlen(path);
-    s->header = *header;
-    *header = (weft_file_header){ .data_bytes = 0 };
     atomic_init(&s->ended, false);
-    s->path = malloc(length + 1);
-    s->temporary = malloc(length + sizeof(".tmp"));
-    s->snapshots = calloc(s->header.tensors.count + 1, sizeof(weft_tensor_impl *));
-    if (s->path == NULL || s->temporary == NULL || s->snapshots == NULL) {
+    s->path = strdup(path);
+    bool done = take_headers(s, num_parts, headers);
+    s->snapshots = calloc(s->num_tensors + 1, sizeof(weft_tensor_impl *));
+    if (!done || s->snapshots == NULL) {
         weft_saving_delete(s);
         return NULL;
     }
-    memcpy(s->path, path, length + 1);
-    snprintf(s->temporary, length + sizeof(".tmp"), "%s.tmp", path);
     return s;
 }
 
@@ -301,7 +318,7 @@ static bool take_snapshots(const char *function, weft_saving *s, weft_tensor *co
 {
     bool done = true;
     weft_scope_begin();
-    for (size_t i = 0; i < s->header.tensors.count && done; i++) {
+    for (size_t i = 0; i < s->num_tensors && done; i++) {
         s->snapshots[i] = weft_rows_snapshot(function, weft_tensor_get(tensors[i]));
         done = s->snapshots[i] != NULL;
         if (done) {
@@ -314,7 +331,7 @@ static bool take_snapshots(const char *function, weft_saving *s, weft_tensor *co
 
 static void release_snapshots(weft_saving *s)
 {
-    for (size_t i = 0; s->snapshots != NULL && i < s->header.tensors.count; i++) {
+    for (size_t i = 0; s->snapshots != NULL && i < s->num_tensors; i++) {
         if (s->snapshots[i] != NULL) {
             weft_tensor_unreference(s->snapshots[i]);
         }
@@ -342,13 +359,13 @@ static void start_thread(weft_saving *s)
     }
 }
 
-weft_saving *weft_saving_start(const char *function, const char *path, weft_file_header *header,
+weft_saving *weft_saving_start(const char *function, const char *path, int num_parts, weft_file_header headers[],
                                weft_tensor *const tensors[], bool in_background)
 {
     weft_savings_join(); /* two would write one file, if their paths are the same */
-    weft_saving *s = saving_new(path, header);
+    weft_saving *s = saving_new(path, num_parts, headers);
     if (s == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory to save %zu tensors", header->tensors.count);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory to save tensors to %d files", num_parts);
         return NULL;
     }
     if (take_snapshots(function, s, tensors)) {
@@ -401,10 +418,14 @@ void weft_saving_delete(weft_saving *s)
         }
     }
     release_snapshots(s);
-    weft_file_header_free(&s->header);
+    for (int k = 0; k < s->num_parts; k++) {
+        weft_file_header_free(&s->headers[k]);
+        free(s->temporaries[k]);
+    }
+    free(s->headers);
+    free(s->temporaries);
     free(s->snapshots);
     free(s->path);
-    free(s->temporary);
     free(s);
 }
 

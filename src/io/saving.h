@@ -12,29 +12,15 @@
 #include <weft/checkpoint.h>
 
 #include "io/header.h"
+#include "io/outcome.h"
 #include "io/rows.h"
-
-enum { WEFT_OUTCOME_TEXT = 320 };
-
-/* How a step ended, in words that all processes can be told. A multiple of 8 bytes, without padding. */
-typedef struct weft_outcome {
-    int64_t status; /* weft_status */
-    char text[WEFT_OUTCOME_TEXT];
-} weft_outcome;
-
-/* Keeps the first failure of an outcome. */
-void weft_outcome_fail(weft_outcome *outcome, weft_status status, const char *format, ...) WEFT_PRINTF(3, 4);
-/* A step of base/disk.h that failed with errno: "process 2 (rank 2): run.tmp: write: No space left on device". */
-void weft_outcome_fail_disk(weft_outcome *outcome, const char *path, const char *step);
-/* Reports it as the error of a function; returns its status. */
-weft_status weft_outcome_report(const char *function, const weft_outcome *outcome);
 
 typedef struct weft_saving weft_saving;
 
-/* Begins to save tensors[i] as tensor i of the header, whose tensors and data have places; takes over the header's
- * contents. BLOCKS until earlier saves have ended. Every process calls it, after all checks. NULL with the error
+/* Begins to save the tensors to files of these headers, whose tensors and data have places: to the first file as many of the
+ * first tensors as it has, and so on. One file, or any number if the path is an index's. Takes over the headers' contents. BLOCKS until earlier saves have ended. Every process calls it, after all checks. NULL with the error
  * kept. In the background: the thread leaves the cores to the workers. */
-weft_saving *weft_saving_start(const char *function, const char *path, weft_file_header *header,
+weft_saving *weft_saving_start(const char *function, const char *path, int num_parts, weft_file_header headers[],
                                weft_tensor *const tensors[], bool in_background);
 /* Whether its thread has ended. */
 bool weft_saving_has_ended(const weft_saving *saving);

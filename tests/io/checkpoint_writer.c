@@ -1,6 +1,10 @@
-/* No test: writes the file that test_safetensors.py reads, to the path of its first argument. */
+/* No test: writes the file that test_safetensors.py reads, to the path of its first argument, in files of as many bytes as the second
+ * one says. With the path of a checkpoint as third argument: its tensors instead. If the paths end in ".h5", the files are HDF5's for
+ * test_hdf5.py, compressed as the second argument says. */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <weft/weft.h>
 
@@ -33,22 +37,49 @@ static weft_tensor *make(const row *r, weft_mesh *mesh)
     return weft_to_type(weft_distribute(WEFT_F64, r->ndim, r->shape, values, mesh, placements), r->dtype);
 }
 
+/* The tensors of another program's checkpoint, in shards. Names live as long as the file. */
+static int load(const char *path, int most, weft_mesh *mesh, const char *names[], weft_tensor *tensors[])
+{
+    const weft_checkpoint_file *file = weft_checkpoint_open(path);
+    const int n = weft_checkpoint_num_tensors(file);
+    const weft_placement placements[] = { weft_shard(0), weft_replicate() };
+    for (int i = 0; i < n && i < most; i++) {
+        weft_checkpoint_entry entry;
+        weft_checkpoint_tensor(file, i, &entry);
+        names[i] = entry.name;
+        tensors[i] = weft_zeros(entry.dtype, entry.ndim, entry.shape, mesh, entry.ndim > 0 ? placements : NULL);
+    }
+    return n <= most && weft_checkpoint_load(path, n, names, tensors) == WEFT_OK ? n : -1;
+}
+
+static weft_status save(const char *path, long long number, int n, const char *const names[], weft_tensor *const tensors[])
+{
+    static const char *const keys[] = { "step", "\xe2\x82\xac" }, *const values[] = { "1200", "a \"text\"\\ with\ttabs" };
+    const weft_checkpoint_options options = { .num_entries = 2, .keys = keys, .values = values, .max_file_bytes = number };
+    const weft_hdf5_options stored = { .compression = (int)number, .chunk_bytes = number > 0 ? 48 : 0 };
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && strcmp(dot, ".h5") == 0 ? weft_hdf5_save_ex(path, n, names, tensors, &stored)
+                                                  : weft_checkpoint_save(path, n, names, tensors, &options);
+}
+
 int main(int argc, char *argv[])
 {
+    enum { MOST = 64 };
     const weft_config config = { .ranks = 4 };
-    static const char *const keys[] = { "step", "\xe2\x82\xac" }, *const values[] = { "1200", "a \"text\"\\ with\ttabs" };
-    const weft_checkpoint_options options = { .num_entries = 2, .keys = keys, .values = values };
     if (argc < 2 || weft_init(&config) != WEFT_OK) {
         return 1;
     }
     weft_mesh *mesh = weft_mesh_create(2, (const int64_t[]){ 2, 2 }, NULL);
-    const char *names[ROWS];
-    weft_tensor *tensors[ROWS];
-    for (int i = 0; i < ROWS; i++) {
+    const char *names[MOST];
+    weft_tensor *tensors[MOST];
+    const bool hdf5 = strstr(argv[1], ".h5") != NULL, copies = argc > 3;
+    int n = copies && !hdf5 ? load(argv[3], MOST, mesh, names, tensors) : ROWS;
+    for (int i = 0; i < ROWS && (hdf5 || !copies); i++) {
         names[i] = rows[i].name;
-        tensors[i] = make(&rows[i], mesh);
+        tensors[i] = copies ? weft_zeros_like(make(&rows[i], mesh)) : make(&rows[i], mesh);
     }
-    weft_status status = weft_checkpoint_save(argv[1], ROWS, names, tensors, &options);
+    weft_status status = n < 0 ? weft_last_status() : hdf5 && copies ? weft_hdf5_load(argv[3], n, names, tensors) : WEFT_OK;
+    status = status == WEFT_OK ? save(argv[1], argc > 2 ? atoll(argv[2]) : 0, n, names, tensors) : status;
     if (status != WEFT_OK) {
         fprintf(stderr, "%s\n", weft_last_error());
     }

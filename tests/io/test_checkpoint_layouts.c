@@ -312,7 +312,10 @@ static void a12_hdf5(void **state)
             others[i] = weft_zeros(dtype, s.ndim, s.shape, s.mesh, s.placements);
         }
         tensors[TENSORS - 1] = tensors[TENSORS - 2]; /* one under two names */
-        assert_int_equal(weft_hdf5_save(checkpoint_path(), TENSORS, names, tensors), WEFT_OK);
+        /* Whole, in chunks of few bytes, and compressed. */
+        const weft_hdf5_options stored = { .compression = round % 4 == 3 ? 6 : 0, .chunk_bytes = round % 4 * 40 };
+        assert_int_equal(round % 4 == 0 ? weft_hdf5_save(checkpoint_path(), TENSORS, names, tensors)
+                                        : weft_hdf5_save_ex(checkpoint_path(), TENSORS, names, tensors, &stored), WEFT_OK);
         assert_int_equal(weft_hdf5_load(checkpoint_path(), TENSORS - 1, names, others), WEFT_OK);
         for (int i = 0; i < TENSORS - 1; i++) {
             assert_numbered(weft_redistribute(others[i], NULL, NULL), i);
@@ -378,6 +381,10 @@ static void a12_hdf5_refusals(void **state)
     assert_error(WEFT_ERR_IO, "a/b");
     assert_int_equal(weft_hdf5_save("/nowhere/file", 1, names, tensors), WEFT_ERR_IO);
     assert_error(WEFT_ERR_IO, "process 0");
+    assert_int_equal(weft_hdf5_save_ex(checkpoint_path(), 1, names, tensors + 1, &(weft_hdf5_options){ .compression = 10 }), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "options->compression is 10, expected 0 to 9");
+    assert_int_equal(weft_hdf5_save_ex(checkpoint_path(), 1, names, tensors + 1, &(weft_hdf5_options){ .chunk_bytes = -1 }), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "options->chunk_bytes is -1");
     assert_int_equal(weft_hdf5_load(checkpoint_path(), 2, names, tensors), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "\"b\"");
     assert_int_equal(weft_hdf5_load(checkpoint_path(), 1, names, tensors + 1), WEFT_ERR_SHAPE);

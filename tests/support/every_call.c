@@ -192,6 +192,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_checkpoint_num_tensors, NULL);
     TRY(weft_checkpoint_index, NULL, "name");
     TRY(weft_checkpoint_tensor, NULL, 0, NULL);
+    TRY(weft_checkpoint_tensor_file, NULL, 0);
     TRY(weft_checkpoint_metadata, NULL, "key");
     TRY(weft_checkpoint_num_keys, NULL);
     TRY(weft_checkpoint_key, NULL, 0, NULL, NULL);
@@ -200,6 +201,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_tensor_chunks, tensor, 0, NULL);
     TRY(weft_tensor_shard_at, tensor, origin, &chunk);
     TRY(weft_hdf5_save, "/dev/null/file", 1, names_of_list, list);
+    TRY(weft_hdf5_save_ex, "/dev/null/file", 1, names_of_list, list, NULL);
     TRY(weft_hdf5_load, "/dev/null/file", 1, names_of_list, list);
     /* <weft/mesh.h> */
     TRY(weft_mesh_create, 2, ones, NULL);

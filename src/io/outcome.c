@@ -1,0 +1,32 @@
+#include "io/outcome.h"
+
+#include "base/disk.h"
+#include "comm/check_spmd.h"
+#include "runtime/runtime.h"
+
+_Static_assert(sizeof(weft_outcome) % sizeof(int64_t) == 0, "an outcome travels as whole numbers");
+void weft_outcome_fail(weft_outcome *outcome, weft_status status, const char *format, ...)
+{
+    if (outcome->status == WEFT_OK) {
+        weft_text text = weft_text_in(outcome->text, sizeof(outcome->text));
+        va_list arguments;
+        va_start(arguments, format);
+        weft_text_add_list(&text, format, arguments);
+        va_end(arguments);
+        outcome->status = status;
+    }
+}
+
+void weft_outcome_fail_disk(weft_outcome *outcome, const char *path, const char *step)
+{
+    char failure[160], process[64];
+    weft_disk_failure(step, failure, sizeof(failure));
+    weft_process_text(weft_runtime.process, process, sizeof(process));
+    weft_outcome_fail(outcome, WEFT_ERR_IO, "%s: %.150s: %s", process, path, failure);
+}
+
+weft_status weft_outcome_report(const char *function, const weft_outcome *outcome)
+{
+    return outcome->status == WEFT_OK ? WEFT_OK
+                                      : weft_fail((weft_status)outcome->status, function, "%s", outcome->text);
+}
