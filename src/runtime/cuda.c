@@ -320,7 +320,7 @@ void weft_cuda_print(FILE *file)
     } else if (weft_runtime.cuda_queues != NULL && weft_runtime.cuda_queues[workers[0]].fast) {
         char text[200];
         weft_dnn_describe(text, sizeof(text));
-        fprintf(file, "cuDNN, for attention of 16-bit types: %s\n", text);
+        fprintf(file, "cuDNN, for convolution and attention of 16-bit types: %s\n", text);
     }
 }
 
