@@ -3,6 +3,7 @@
 #include "codelets/convolution_geometry.h"
 
 #include "codelets/cuda/columns.h"
+#include "codelets/cuda/dnn.h"
 #include "codelets/cuda/products.h"
 #include "codelets/kernel.h"
 
@@ -173,7 +174,11 @@ int weft_cuda_convolution(const weft_task_run *run, weft_cuda_queue *queue)
 {
     const weft_kernel_args *args = run->arguments;
     job j;
-    int failed = begin(&j, run, queue);
+    int failed = 0;
+    if (queue->fast && weft_dnn_convolution_task(run, queue, &failed)) {
+        return failed;
+    }
+    failed = begin(&j, run, queue);
     const weft_image *out = &j.images[0];
     const bool has_bias = args->numbers[WEFT_CONVOLUTION_ADDS] != 0;
     const rectangle all = { out->offset[2], out->offset[2] + out->extent[2], out->offset[3], out->offset[3] + out->extent[3] };
@@ -262,7 +267,11 @@ int weft_cuda_convolution_backward_input(const weft_task_run *run, weft_cuda_que
     const weft_kernel_args *args = run->arguments;
     job j;
     rectangle all;
-    int failed = begin(&j, run, queue);
+    int failed = 0;
+    if (queue->fast && weft_dnn_convolution_task(run, queue, &failed)) {
+        return failed;
+    }
+    failed = begin(&j, run, queue);
     const weft_image *out = &j.images[0], *gradient = &j.images[1];
     j.g = weft_geometry_of(args->numbers, j.views[0].dtype, &j.images[2], out->extent[1], gradient->extent[1]);
     weft_gradient_meets(&j.g, 0, gradient, out, &all.first, &all.last);
@@ -351,7 +360,11 @@ int weft_cuda_convolution_backward_weight(const weft_task_run *run, weft_cuda_qu
 {
     const weft_kernel_args *args = run->arguments;
     job j;
-    int failed = begin(&j, run, queue);
+    int failed = 0;
+    if (queue->fast && weft_dnn_convolution_task(run, queue, &failed)) {
+        return failed;
+    }
+    failed = begin(&j, run, queue);
     const weft_image *out = &j.images[0], *gradient = &j.images[1];
     const rectangle all = { gradient->offset[2], gradient->offset[2] + gradient->extent[2], gradient->offset[3],
                             gradient->offset[3] + gradient->extent[3] };

@@ -26,6 +26,16 @@ int weft_cuda_device_of(const void *memory)
     return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
 }
 
+int weft_cuda_synchronize(int device)
+{
+    int current = device; /* the program's thread keeps its own */
+    cudaError_t failed = cudaGetDevice(&current);
+    failed = failed == cudaSuccess ? cudaSetDevice(device) : failed;
+    failed = failed == cudaSuccess ? cudaDeviceSynchronize() : failed;
+    cudaSetDevice(current);
+    return (int)failed;
+}
+
 void weft_cuda_watch_begin(void)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;

@@ -1,4 +1,4 @@
-/* Operations that cuDNN computes in fast mode (queue->fast). Every function may refuse: then outputs hold nothing that is kept,
+/* Operations, attention and convolution, that cuDNN computes in fast mode (queue->fast). Every function may refuse: then outputs hold nothing that is kept,
  * and the caller uses weft's own kernel. cuDNN is opened when the first operation comes; without it, or in a build without its headers
  * (dnn_none.c), all are refused. */
 #ifndef WEFT_CODELETS_CUDA_DNN_H
@@ -52,6 +52,10 @@ bool weft_dnn_attend_backward(const weft_dnn_gradients *gradients, weft_cuda_que
 bool weft_dnn_attention_task(const weft_task_run *run, weft_cuda_queue *queue);
 /* *failed: the cudaError_t of a task that is not refused. */
 bool weft_dnn_gradients_task(const weft_task_run *run, bool of_q, weft_cuda_queue *queue, int *failed);
+
+/* Tasks of the kernels convolution, convolution_backward_input and _weight, whose operands are whole images in one piece each. False:
+ * refused. *failed: the cudaError_t of a launch of weft's own. */
+bool weft_dnn_convolution_task(const weft_task_run *run, weft_cuda_queue *queue, int *failed);
 
 /* Parts of this that weft computes itself (dnn_values.cu). Each returns a cudaError_t. */
 

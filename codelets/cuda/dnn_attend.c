@@ -9,7 +9,8 @@
 bool weft_dnn_attend(const weft_dnn_attention *a, weft_cuda_queue *queue)
 {
     weft_dnn *dnn = weft_dnn_of(queue);
-    const weft_dnn_graph *plan = dnn == NULL ? NULL : weft_dnn_plan_of(dnn, WEFT_DNN_FORWARD, &a->sizes, weft_dnn_forward_graph);
+    const weft_dnn_asked asked = { WEFT_DNN_FORWARD, &a->sizes, sizeof(a->sizes), weft_dnn_forward_graph };
+    const weft_dnn_graph *plan = dnn == NULL ? NULL : weft_dnn_plan_of(dnn, &asked);
     void *workspace = plan == NULL ? NULL : weft_dnn_workspace(dnn, (size_t)plan->workspace_bytes);
     if (workspace == NULL) {
         return false;
@@ -149,7 +150,8 @@ static bool compute(const weft_dnn_gradients *g, weft_cuda_queue *queue)
     for (int64_t first = 0; first < g->sizes.groups; first += at_once) {
         const int64_t rest = g->sizes.groups - first;
         const weft_dnn_gradients part = groups_of(g, first, rest < at_once ? rest : at_once);
-        const weft_dnn_graph *plan = weft_dnn_plan_of(dnn, WEFT_DNN_BACKWARD, &part.sizes, weft_dnn_backward_graph);
+        const weft_dnn_asked asked = { WEFT_DNN_BACKWARD, &part.sizes, sizeof(part.sizes), weft_dnn_backward_graph };
+        const weft_dnn_graph *plan = weft_dnn_plan_of(dnn, &asked);
         const parts p = parts_of(&part, plan == NULL ? 0 : plan->workspace_bytes);
         char *memory = plan == NULL ? NULL : weft_dnn_workspace(dnn, p.bytes);
         if (memory == NULL || !run_gradients(&part, dnn, plan, &p, memory, queue)) {

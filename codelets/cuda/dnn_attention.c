@@ -44,8 +44,9 @@ weft_dnn_tensor weft_dnn_mask(weft_dnn_graph *graph, const weft_dnn_sizes *sizes
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-void weft_dnn_forward_graph(weft_dnn_graph *graph, const weft_dnn_sizes *s)
+void weft_dnn_forward_graph(weft_dnn_graph *graph, const void *sizes)
 {
+    const weft_dnn_sizes *s = sizes;
     const int64_t heads = s->groups * s->shared;
     const cudnnDataType_t type = weft_dnn_type(s);
     const weft_dnn_layout of_scores = weft_dnn_dense(CUDNN_DATA_FLOAT, 1, heads, s->rows, s->keys);
@@ -140,8 +141,9 @@ static weft_dnn_layout of_keys(const weft_dnn_sizes *s, int64_t heads, int64_t c
     return weft_dnn_heads(weft_dnn_type(s), heads, s->keys, columns, s->keys * columns);
 }
 
-void weft_dnn_backward_graph(weft_dnn_graph *graph, const weft_dnn_sizes *s)
+void weft_dnn_backward_graph(weft_dnn_graph *graph, const void *sizes)
 {
+    const weft_dnn_sizes *s = sizes;
     const inputs in = backward_inputs(graph, s);
     const weft_dnn_tensor products = row_products(graph, s, &in), weights = row_weights(graph, s, &in);
     multiply_transposed(graph, &in, weights, in.gradient, WEFT_DNN_OF_V, of_keys(s, in.heads, s->width));

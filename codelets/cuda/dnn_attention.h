@@ -32,10 +32,10 @@ weft_dnn_layout weft_dnn_transposed(weft_dnn_layout layout);
 /* The scores, with others than seen ones replaced by a number. */
 weft_dnn_tensor weft_dnn_mask(weft_dnn_graph *graph, const weft_dnn_sizes *sizes, weft_dnn_tensor scores);
 
-/* The graphs. Backward: gradients in the 16-bit type, [heads, rows or keys, depth or width] and contiguous, one for each head of q; the
+/* The graphs, of weft_dnn_sizes. Backward: gradients in the 16-bit type, [heads, rows or keys, depth or width] and contiguous, one for each head of q; the
  * result is one whose rows have the statistics' products with those of its gradient, which are stored, [heads, rows], as are log-sums. In this form, with a gradient of q that is
  * not a sum over tasks of cuDNN's, cuDNN keeps all scores and adds in a fixed order. */
-void weft_dnn_forward_graph(weft_dnn_graph *graph, const weft_dnn_sizes *sizes);
-void weft_dnn_backward_graph(weft_dnn_graph *graph, const weft_dnn_sizes *sizes);
+void weft_dnn_forward_graph(weft_dnn_graph *graph, const void *sizes);
+void weft_dnn_backward_graph(weft_dnn_graph *graph, const void *sizes);
 
 #endif

@@ -75,7 +75,7 @@ static void finalize(weft_dnn_graph *graph, cudnnBackendDescriptor_t made)
 
 static weft_dnn_tensor tensor(weft_dnn_graph *graph, int64_t id, weft_dnn_layout layout, bool is_virtual, bool is_number)
 {
-    const int64_t alignment = layout.shape[3] == 1 ? 4 : ALIGNMENT; /* values of rows, and numbers: elements of 4 bytes */
+    const int64_t alignment = layout.shape[3] == 1 && !graph->all_aligned ? 4 : ALIGNMENT; /* values of rows, and numbers: elements of 4 bytes */
     cudnnBackendDescriptor_t made = make(graph, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     set(graph, made, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
     set_type(graph, made, CUDNN_ATTR_TENSOR_DATA_TYPE, layout.type);
@@ -205,6 +205,46 @@ void weft_dnn_reshape(weft_dnn_graph *graph, weft_dnn_tensor a, weft_dnn_tensor 
     add(graph, operation);
 }
 
+void weft_dnn_convolve(weft_dnn_graph *graph, weft_dnn_convolved computed, const weft_dnn_filter *filter, weft_dnn_tensor x,
+                       weft_dnn_tensor weights, weft_dnn_tensor result, bool adds)
+{
+    enum { SPATIAL = 2 };
+    static const struct {
+        cudnnBackendDescriptorType_t type;
+        cudnnBackendAttributeName_t by, x, weights, result, alpha, beta;
+    } names[] = {
+#define NAMES(type_, prefix, x_, weights_, result_)                                                                       \
+    { CUDNN_BACKEND_OPERATION_CONVOLUTION_##type_##_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_CONV_DESC,     \
+      CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_##x_, CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_##weights_,           \
+      CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_##result_, CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_ALPHA,           \
+      CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_BETA }
+        [WEFT_DNN_RESULTS] = NAMES(FORWARD, FORWARD, X, W, Y),
+        [WEFT_DNN_OF_X] = NAMES(BACKWARD_DATA, BWD_DATA, DX, W, DY),
+        [WEFT_DNN_OF_WEIGHTS] = NAMES(BACKWARD_FILTER, BWD_FILTER, X, DW, DY),
+#undef NAMES
+    };
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const int64_t spatial = SPATIAL;
+    const float alpha = 1, beta = adds ? 1 : 0;
+    cudnnBackendDescriptor_t by = make(graph, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    set_type(graph, by, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+    set(graph, by, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    set(graph, by, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &spatial);
+    set(graph, by, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, SPATIAL, filter->dilation);
+    set(graph, by, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, SPATIAL, filter->stride);
+    set(graph, by, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, SPATIAL, filter->padding);
+    set(graph, by, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, SPATIAL, filter->padding);
+    finalize(graph, by);
+    cudnnBackendDescriptor_t operation = make(graph, names[computed].type);
+    set_descriptor(graph, operation, names[computed].by, by);
+    set_descriptor(graph, operation, names[computed].x, x.descriptor);
+    set_descriptor(graph, operation, names[computed].weights, weights.descriptor);
+    set_descriptor(graph, operation, names[computed].result, result.descriptor);
+    set(graph, operation, names[computed].alpha, CUDNN_TYPE_FLOAT, 1, &alpha);
+    set(graph, operation, names[computed].beta, CUDNN_TYPE_FLOAT, 1, &beta);
+    add(graph, operation);
+}
+
 /* ---- plans --------------------------------------------------------------------------------------------- */
 
 /* The described device; NULL: the handle's. */
@@ -230,14 +270,15 @@ static cudnnBackendDescriptor_t join_operations(weft_dnn_graph *graph, const wef
     return made;
 }
 
-/* Whether a proposal's engine may give other bits in the next call, because it adds in an order that depends on time. */
-static bool is_unsteady(weft_dnn_graph *graph, cudnnBackendDescriptor_t proposal)
+/* Whether a proposal's engine may give other bits in the next call, because it adds in an order that depends on time, or rounds inputs
+ * that must not be. */
+static bool is_refused(weft_dnn_graph *graph, cudnnBackendDescriptor_t proposal)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count = 0;
     const weft_dnn_library *library = graph->library;
     cudnnBackendDescriptor_t engine = NULL;
-    bool unsteady = true;
+    bool refused = true;
     if (library->BackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS) {
         return true;
     }
@@ -245,13 +286,14 @@ static bool is_unsteady(weft_dnn_graph *graph, cudnnBackendDescriptor_t proposal
             CUDNN_STATUS_SUCCESS &&
         library->BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                      CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) == CUDNN_STATUS_SUCCESS) {
-        unsteady = false;
+        refused = false;
         for (int64_t i = 0; i < count && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++) {
-            unsteady = unsteady || notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+            const bool rounds = notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+            refused = refused || notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || (graph->keeps_precision && rounds);
         }
     }
     library->BackendDestroyDescriptor(engine);
-    return unsteady;
+    return refused;
 }
 
 /* Makes a plan of a proposal. False: it cannot be used. */
@@ -314,7 +356,7 @@ cudnnStatus_t weft_dnn_plan(weft_dnn_graph *graph, const weft_dnn_target *target
     for (int mode = 0; mode < 2 && graph->status == CUDNN_STATUS_SUCCESS && graph->plan == NULL; mode++) {
         int count = propose(graph, target, device, modes[mode], proposals, MOST);
         for (int i = 0; i < count && graph->plan == NULL; i++) {
-            if (!is_unsteady(graph, proposals[i])) {
+            if (!is_refused(graph, proposals[i])) {
                 try_proposal(graph, proposals[i], target, device, most_bytes);
             }
         }

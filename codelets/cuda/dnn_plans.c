@@ -10,7 +10,8 @@ enum { MAX_PLANS = 256, MAX_BLOCKS = 32 };
 
 typedef struct kept_plan {
     weft_dnn_kind kind;
-    weft_dnn_sizes sizes;
+    int64_t sizes[WEFT_DNN_MOST_SIZES];
+    size_t bytes; /* of these */
     weft_dnn_graph graph; /* without a plan: cuDNN has none for these sizes */
 } kept_plan;
 
@@ -86,26 +87,27 @@ void weft_dnn_free(weft_cuda_queue *queue)
 
 /* ---- plans --------------------------------------------------------------------------------------------- */
 
-static kept_plan *find_plan(const weft_dnn *dnn, weft_dnn_kind kind, const weft_dnn_sizes *sizes)
+static kept_plan *find_plan(const weft_dnn *dnn, const weft_dnn_asked *asked)
 {
     for (int i = 0; i < dnn->num_plans; i++) {
         kept_plan *plan = dnn->plans[i];
-        if (plan->kind == kind && memcmp(&plan->sizes, sizes, sizeof(*sizes)) == 0) {
+        if (plan->kind == asked->kind && plan->bytes == asked->bytes && memcmp(plan->sizes, asked->sizes, asked->bytes) == 0) {
             return plan;
         }
     }
     return NULL;
 }
 
-const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, weft_dnn_kind kind, const weft_dnn_sizes *sizes, weft_dnn_describe_graph describe)
+const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, const weft_dnn_asked *asked)
 {
-    kept_plan *plan = find_plan(dnn, kind, sizes);
+    kept_plan *plan = find_plan(dnn, asked);
     if (plan == NULL && dnn->num_plans < MAX_PLANS && (plan = malloc(sizeof(*plan))) != NULL) {
         const weft_dnn_target target = { .handle = dnn->handle };
-        plan->kind = kind;
-        plan->sizes = *sizes;
+        plan->kind = asked->kind;
+        plan->bytes = asked->bytes;
+        memcpy(plan->sizes, asked->sizes, asked->bytes);
         weft_dnn_begin(&plan->graph, &dnn->library);
-        describe(&plan->graph, sizes);
+        asked->describe(&plan->graph, asked->sizes);
         if (weft_dnn_plan(&plan->graph, &target, (int64_t)dnn->most_bytes) != CUDNN_STATUS_SUCCESS) {
             weft_dnn_end(&plan->graph);
             plan->graph.plan = NULL;

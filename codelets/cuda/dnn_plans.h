@@ -6,10 +6,17 @@
 #include "codelets/cuda/dnn_graph.h"
 
 /* Which graph a plan computes. */
-typedef enum weft_dnn_kind { WEFT_DNN_FORWARD, WEFT_DNN_BACKWARD } weft_dnn_kind;
+typedef enum weft_dnn_kind { WEFT_DNN_FORWARD, WEFT_DNN_BACKWARD, WEFT_DNN_CONVOLUTION } weft_dnn_kind;
 
-/* Adds the operations to a graph. */
-typedef void (*weft_dnn_describe_graph)(weft_dnn_graph *graph, const weft_dnn_sizes *sizes);
+/* Sizes under which a plan is kept: `bytes` bytes of numbers, no more than WEFT_DNN_MOST_SIZES of them. `describe` adds the
+ * operations to a graph. */
+enum { WEFT_DNN_MOST_SIZES = 32 };
+typedef struct weft_dnn_asked {
+    weft_dnn_kind kind;
+    const void *sizes;
+    size_t bytes;
+    void (*describe)(weft_dnn_graph *graph, const void *sizes);
+} weft_dnn_asked;
 
 typedef struct weft_dnn weft_dnn;
 
@@ -18,7 +25,7 @@ weft_dnn *weft_dnn_of(weft_cuda_queue *queue);
 
 /* The plan for these sizes, made when it is first asked for. NULL: cuDNN has none, or more plans are kept than the queue has
  * room for. */
-const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, weft_dnn_kind kind, const weft_dnn_sizes *sizes, weft_dnn_describe_graph describe);
+const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, const weft_dnn_asked *asked);
 
 /* Whether its gradients of a type have been checked, and were right (dnn_check.h). */
 typedef enum weft_dnn_trust { WEFT_DNN_UNKNOWN, WEFT_DNN_RIGHT, WEFT_DNN_WRONG } weft_dnn_trust;

@@ -65,6 +65,8 @@ int weft_cuda_count_devices(void);
 int64_t weft_cuda_device_bytes(int device);
 /* The device whose memory it is; -1: none, the host reads it. */
 int weft_cuda_device_of(const void *memory);
+/* BLOCKS until all work that was given to the device before has ended, that of the program's own streams too. A cudaError_t. */
+int weft_cuda_synchronize(int device);
 /* To be called once on the thread that asks for streams' status: its questions do not end other threads' captures of CUDA
  * graphs. */
 void weft_cuda_watch_begin(void);

@@ -5,6 +5,7 @@
 
 #include "codelets/cuda/blas_library.h"
 #include "codelets/cuda/convert.h"
+#include "codelets/cuda/lt.h"
 
 extern "C" {
 #include "codelets/elementwise.h"
@@ -19,6 +20,7 @@ namespace
 struct queue_blas {
     weft_blas_library library;
     cublasHandle_t handle;
+    weft_lt *lt; /* of fast queues; NULL: there is none */
 };
 
 int of_status(cublasStatus_t status)
@@ -62,6 +64,7 @@ int create(weft_cuda_queue *queue)
         return failed;
     }
     queue->blas = blas;
+    blas->lt = queue->fast ? weft_lt_new() : NULL;
     /* Single precision is single precision, unless TF32 is wanted; sums of 16-bit types are not rounded between. */
     int mode = (queue->tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH) | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
     return of_status(blas->library.SetMathMode(blas->handle, (cublasMath_t)mode));
@@ -106,10 +109,19 @@ int64_t stride_of(int64_t stride, int64_t rows, int64_t columns)
     return rows == 1 && stride < columns ? columns : stride;
 }
 
+/* The product with strides that cuBLAS takes. */
+weft_gemm with_strides(weft_gemm g)
+{
+    g.lda = stride_of(g.lda, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k);
+    g.ldb = stride_of(g.ldb, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n);
+    g.ldc = stride_of(g.ldc, g.m, g.n);
+    return g;
+}
+
 /* cuBLAS' matrices are column-major: it computes the transpose, C^T = op(B)^T op(A)^T. */
 int multiply_floating(const weft_device_products *p, weft_cuda_queue *queue)
 {
-    const weft_gemm *g = &p->gemm;
+    const weft_gemm strided = with_strides(p->gemm), *g = &strided;
     int failed = begin(queue);
     if (failed != 0) {
         return failed;
@@ -118,14 +130,11 @@ int multiply_floating(const weft_device_products *p, weft_cuda_queue *queue)
     float alpha = (float)g->alpha, beta = (float)g->beta;
     bool wide = g->dtype == WEFT_F64;
     const void *scales[] = { wide ? (const void *)&g->alpha : &alpha, wide ? (const void *)&g->beta : &beta };
-    int64_t lda = stride_of(g->lda, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k);
-    int64_t ldb = stride_of(g->ldb, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n);
-    int64_t ldc = stride_of(g->ldc, g->m, g->n);
     cudaDataType inputs = type_of(p->input_type), output = type_of(type_of_c(p));
     cublasComputeType_t arithmetic = wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
     return of_status(blas->library.GemmStridedBatchedEx_64(
-        blas->handle, operation_of(g->transpose_b), operation_of(g->transpose_a), g->n, g->m, g->k, scales[0], p->b, inputs, ldb,
-        p->b_step, p->a, inputs, lda, p->a_step, scales[1], p->c, output, ldc, p->c_step, p->count, arithmetic, CUBLAS_GEMM_DEFAULT));
+        blas->handle, operation_of(g->transpose_b), operation_of(g->transpose_a), g->n, g->m, g->k, scales[0], p->b, inputs, g->ldb,
+        p->b_step, p->a, inputs, g->lda, p->a_step, scales[1], p->c, output, g->ldc, p->c_step, p->count, arithmetic, CUBLAS_GEMM_DEFAULT));
 }
 
 /* ---- integers ------------------------------------------------------------------------------------------ */
@@ -281,6 +290,25 @@ static int round_sums(const weft_task_run *run, const weft_gemm *g, weft_cuda_qu
     return weft_cuda_elementwise(&own, queue);
 }
 
+/* Whether the addend is the same row for all rows of C, whose type it has, and no other sum is to be added. */
+static bool adds_a_row(const weft_gemm_args *args, const weft_device_products *p)
+{
+    const weft_gemm *g = &p->gemm;
+    return args->adds && g->beta == 1 && !args->rounds && args->input_type == type_of_c(p) && args->addend_row_stride == 0 &&
+           args->addend_column_stride == 1 && g->m > 0 && g->n > 0 && g->k > 0 && g->dtype == WEFT_F32;
+}
+
+/* By cuBLASLt, if it is there and computes it. */
+static bool multiply_and_add_row(const weft_device_products *p, const void *row, weft_cuda_queue *queue)
+{
+    if (!queue->fast || begin(queue) != 0) {
+        return false;
+    }
+    weft_device_products product = *p;
+    product.gemm = with_strides(p->gemm);
+    return weft_lt_multiply(((const queue_blas *)queue->blas)->lt, &product, row, queue);
+}
+
 int weft_cuda_matmul(const weft_task_run *run, weft_cuda_queue *queue)
 {
     const weft_gemm_args *args = (const weft_gemm_args *)run->arguments;
@@ -296,6 +324,9 @@ int weft_cuda_matmul(const weft_task_run *run, weft_cuda_queue *queue)
         p.b = run->operands[2];
     }
     int failed = 0;
+    if (adds_a_row(args, &p) && multiply_and_add_row(&p, run->operands[run->num_operands - 1], queue)) {
+        return 0;
+    }
     if (args->adds && g->beta != 0) {
         /* Into 16 bits as it is, so that the sum is rounded once. */
         const addend_work work = { args->base.dtype, args->input_type, g->m, g->n, g->ldc, 1, 0, args->addend_row_stride,
@@ -326,6 +357,7 @@ void weft_cuda_products_free(weft_cuda_queue *queue)
     int before = 0;
     if (blas != NULL && cudaGetDevice(&before) == cudaSuccess) {
         cudaSetDevice(queue->device);
+        weft_lt_free(blas->lt);
         blas->library.Destroy_v2(blas->handle);
         cudaSetDevice(before);
         weft_blas_unload(&blas->library);

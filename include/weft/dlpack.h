@@ -30,6 +30,11 @@ struct DLManagedTensorVersioned;
 
 WEFT_BEGIN_DECLS
 
+/** A flag of weft_to_dlpack(), and not one of those of weft_from_local(). */
+enum {
+    WEFT_ON_DEVICE = 8 /**< share the memory of a CUDA device, instead of main memory */
+};
+
 /**
  * Makes a tensor of the managed tensors of the hosted ranks.
  *
@@ -53,8 +58,8 @@ WEFT_BEGIN_DECLS
  *                    CPU's (it may be pinned for a device), aligned to the type, and row-major. Strides NULL means
  *                    row-major. With WEFT_COPY any alignment and strides are accepted, with WEFT_STRIDES gaps between rows.
  *                    Memory of a CUDA device on which this process computes (WEFT_DEVICES) is used where it is, without
- *                    WEFT_COPY, and not of WEFT_BOOL: all work of other streams on it must have ended before the call
- *                    (cudaDeviceSynchronize()). weft_local_acquire() then gives a copy in main memory.
+ *                    WEFT_COPY, and not of WEFT_BOOL. The call then waits until all that was launched on the device
+ *                    before, in any stream, has ended. weft_local_acquire() gives a copy in main memory.
  * \param mesh        NULL: the current mesh
  * \param placements  one per mesh dimension; NULL: Replicate everywhere
  * \param flags       0, WEFT_STRIDES, or WEFT_COPY | WEFT_CHECK_RANKS, as in weft_from_local_ex(). With WEFT_CHECK_RANKS a wrong
@@ -87,9 +92,17 @@ WEFT_API weft_tensor *weft_from_dlpack_unversioned(weft_dtype dtype, int ndim, c
  * after weft_tensor_release() and weft_finalize(). The memory stays until then. (It stays until the process ends in a
  * broken world, and after weft_finalize() in a process with devices, whose memory is pinned.)
  *
- * \param flags  0 or WEFT_COPY
+ * With WEFT_ON_DEVICE the shard is shared where it lies on a device: kernels in any stream may read it from now on. It
+ * is loaded to one of the process's devices if it is on none. It stays there, whatever tasks need, so at most a quarter of
+ * the smallest device's memory can be shared so. Kernels that were launched before the deleter is called may go on
+ * reading: weft waits for them before it writes to the memory. weft_finalize() ends the memory of a device; after
+ * it a deleter only frees the struct.
+ *
+ * \param flags  0, WEFT_COPY or WEFT_ON_DEVICE
  * \return NULL on error, which may be an error of an earlier task. WEFT_ERR_STATE if the program has acquired the
  *         shard for writing, and as in weft_local_to_host(). For an empty shard the managed tensor has no memory.
+ *         With WEFT_ON_DEVICE also WEFT_ERR_UNSUPPORTED if the process computes on no devices, or the shard lies in
+ *         several panels or in the program's memory; WEFT_ERR_NOMEM if a quarter of a device's memory is exceeded.
  */
 WEFT_API struct DLManagedTensorVersioned *weft_to_dlpack(weft_tensor *tensor, int local_rank, unsigned flags);
 /** weft_to_dlpack() with the older struct, which cannot say that shared memory is read-only, so the consumer has to

@@ -462,10 +462,16 @@ class Tensor:
         return 1, 0
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Optional[bool] = None) -> Any:
-        from .arrays import export
+        from .arrays import export_to
         if _lib.weft_local_ranks() > 1 and not all(isinstance(each, Replicate) for each in self.placements):
-            raise BufferError("this process hosts several shards: t.local(rank) gives each")
-        return export(self, 0, max_version, copy)
+            raise BufferError("this process hosts several shards: t.local(rank) and t.on_device(rank) give each")
+        return export_to(dl_device, self, 0, max_version, copy)
+
+    def on_device(self, local_rank: int = 0) -> Any:
+        """The shard of a hosted rank for from_dlpack() of PyTorch or CuPy, which share the memory of the CUDA device that it lies on:
+        ``torch.from_dlpack(t.on_device())``. Read-only, with the values of now. In a process that computes on devices (WEFT_DEVICES)."""
+        from .arrays import OnDevice
+        return OnDevice(self, local_rank)
 
     # ---- gradients ----
     @property

@@ -84,7 +84,7 @@ def in_python(message: str) -> str:
     message = re.sub(r"\bweft_(\w+?)_inplace\b", r"\1_", message)
     message = re.sub(r"\bweft_(?=[a-z]\w*\b)", "", message)
     message = message.replace("between no_grad_begin() and no_grad_end()", "in `with no_grad():`")
-    message = message.replace("tensor_item:", "item:").replace("WEFT_COPY", "copy=True").replace("WEFT_ALL_DIMS", "None")
+    message = message.replace("tensor_item:", "item:").replace("WEFT_COPY", "copy=True").replace("WEFT_ON_DEVICE", "on_device").replace("WEFT_ALL_DIMS", "None")
     return re.sub(r"\bNULL\b", "None", message)
 
 

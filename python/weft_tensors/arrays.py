@@ -23,6 +23,8 @@ _capsule_is_raw = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, c_char_p)(("PyCapsul
 _capsule_pointer_raw = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(("PyCapsule_GetPointer", _python))
 # A capsule's name must live as long as the capsule.
 _NAMES = {b"dltensor_versioned": b"used_dltensor_versioned", b"dltensor": b"used_dltensor"}
+# DLPack's types of devices, and the number of the one CPU.
+_CPU, _CUDA = (1, 0), 2
 
 
 class _Versioned(ctypes.Structure):
@@ -46,15 +48,45 @@ def _end_untaken(capsule: int) -> None:
             kind.from_address(managed).deleter(managed)
 
 
-def export(tensor: Tensor, local_rank: int, max_version: Any = None, copy: Optional[bool] = None) -> Any:
+def export(tensor: Tensor, local_rank: int, max_version: Any = None, copy: Optional[bool] = None, on_device: bool = False) -> Any:
     """A capsule of a hosted rank's shard."""
     versioned = max_version is not None and max_version[0] >= 1
     function = _lib.weft_to_dlpack if versioned else _lib.weft_to_dlpack_unversioned
+    if copy and on_device:
+        tensor, copy = tensor.clone(), None
     _library.settle_tensor(tensor)
-    managed = function(tensor, local_rank, _api.COPY if copy else 0)
+    managed = function(tensor, local_rank, _api.ON_DEVICE if on_device else _api.COPY if copy else 0)
     if not managed:
         raise failure()
     return _capsule_new(managed, b"dltensor_versioned" if versioned else b"dltensor", ctypes.cast(_end_untaken, c_void_p))
+
+
+def export_to(device: Optional[tuple[int, int]], tensor: Tensor, local_rank: int, max_version: Any, copy: Optional[bool]) -> Any:
+    """A capsule of a shard in the memory that __dlpack__() is asked for: of the CPU, or of a CUDA device."""
+    if device is None or tuple(device) == _CPU:
+        return export(tensor, local_rank, max_version, copy)
+    if device[0] != _CUDA:
+        raise BufferError(f"dl_device: a shard lies on no device of DLPack's type {device[0]}")
+    capsule = export(tensor, local_rank, max_version, copy, on_device=True)
+    place = _device_of(capsule)
+    if place not in (tuple(device), _CPU): # that is one without elements
+        del capsule # a capsule that ends beside an exception is not heard
+        raise BufferError(f"dl_device: the shard is on CUDA's device {place[1]}, not on {device[1]}")
+    return capsule
+
+
+class OnDevice:
+    """Tensor.on_device()."""
+
+    def __init__(self, tensor: Tensor, local_rank: int) -> None:
+        self.tensor, self.local_rank = tensor, local_rank
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _device_of(export(self.tensor, self.local_rank, on_device=True))
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Optional[bool] = None) -> Any:
+        # The values are there when this returns, so the consumer's stream has nothing to wait for.
+        return export_to(self.__dlpack_device__() if dl_device is None else dl_device, self.tensor, self.local_rank, max_version, copy)
 
 
 class _Shard:
@@ -127,15 +159,29 @@ def _managed(array: Any) -> tuple[Any, bytes, int]:
         capsule = array.__dlpack__(max_version=(1, 0))
     except TypeError: # an older producer
         capsule = array.__dlpack__()
+    return capsule, *_in_capsule(capsule)
+
+
+def _in_capsule(capsule: Any) -> tuple[bytes, int]:
+    """Its name, and the managed tensor in it."""
     for name in _NAMES:
         if _capsule_is(capsule, name):
-            return capsule, name, _capsule_pointer(capsule, name)
+            return name, _capsule_pointer(capsule, name)
     raise TypeError("__dlpack__() returned no capsule of a tensor that nobody has taken")
 
 
+def _tensor_in(managed: int, name: bytes) -> int:
+    """The address of a managed tensor's DLTensor: {data, {device type, id}, ndim, {code, bits, lanes}, shape, strides, offset}."""
+    return managed + (ctypes.sizeof(_Versioned) + 8 if name == b"dltensor_versioned" else 0)
+
+
+def _device_of(capsule: Any) -> tuple[int, int]:
+    name, managed = _in_capsule(capsule)
+    return tuple((ctypes.c_int32 * 2).from_address(_tensor_in(managed, name) + 8)) # type: ignore[return-value]
+
+
 def _dtype_and_shape(managed: int, name: bytes) -> tuple[DType, tuple[int, ...]]:
-    """Of a managed tensor: DLTensor is {data, {device type, id}, ndim, {code, bits, lanes}, shape, strides, offset}."""
-    base = managed + (ctypes.sizeof(_Versioned) + 8 if name == b"dltensor_versioned" else 0)
+    base = _tensor_in(managed, name)
     ndim = ctypes.c_int32.from_address(base + 16).value
     code, bits = ctypes.c_uint8.from_address(base + 20).value, ctypes.c_uint8.from_address(base + 21).value
     shape = (c_int64 * ndim).from_address(c_void_p.from_address(base + 24).value or 0) if ndim else ()

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "arrays/dlpack.h"
+#include "runtime/cuda.h"
 #include "runtime/lease.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
@@ -14,6 +15,7 @@ typedef struct exported {
     int64_t shape[WEFT_MAX_DIMS], strides[WEFT_MAX_DIMS];
     weft_lease *lease; /* of shared memory; NULL: none is shared */
     void *copy;        /* memory of its own; NULL: none */
+    int node;          /* memory node of what is shared */
 } exported;
 
 static void end(exported *e)
@@ -77,10 +79,49 @@ static bool wait_for_values(const char *function, const weft_local_shard *shard)
     return true;
 }
 
+/* Half of the memory is for tasks' operands, a quarter for messages (runtime/cuda.c). */
+static bool check_room(const char *function, starpu_data_handle_t handle)
+{
+    int64_t bytes = (int64_t)starpu_data_get_size(handle), held = weft_lease_held_bytes(), most = weft_runtime.device_bytes / 4;
+    if (bytes <= most - held) {
+        return true;
+    }
+    weft_fail(WEFT_ERR_NOMEM, function,
+              "WEFT_ON_DEVICE: the shard's %lld bytes and the %lld of others that are in use exceed a quarter of the devices' memory, %lld",
+              (long long)bytes, (long long)held, (long long)most);
+    return false;
+}
+
+/* BLOCKS until the values are in the memory of a device. NULL with the error kept. */
+static void *share_on_device(const char *function, const weft_local_shard *shard, int local_rank, exported *e)
+{
+    const char *wrong = weft_runtime.cuda_queues == NULL ? "this process computes on no devices (WEFT_DEVICES)"
+                        : shard->buffer->borrowed        ? "the shard lies in the program's memory"
+                        : shard->num_panels > 1          ? "the shard lies in several panels (WEFT_BITS, WEFT_PANEL_ROWS)"
+                                                         : NULL;
+    if (wrong != NULL) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, function, "WEFT_ON_DEVICE: %s", wrong);
+        return NULL;
+    }
+    starpu_data_handle_t handle = shard->panels[0].handle;
+    bool has_room = weft_lease_holds(shard->buffer->lease, handle) || check_room(function, handle);
+    if (!has_room || !weft_check_shard_waits_not(function, shard, false)) {
+        return NULL;
+    }
+    e->lease = weft_lease_take(shard->buffer);
+    char *panel = e->lease == NULL ? NULL : weft_lease_hold(e->lease, handle, local_rank, &e->node);
+    if (panel == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory to share a shard");
+        return NULL;
+    }
+    return panel + shard->panels[0].offset;
+}
+
 /* ---- the calls ----------------------------------------------------------------------------------------- */
 
 static void fill_in(exported *e, const weft_layout *layout, const weft_local_shard *shard, void *memory, uint64_t flags)
 {
+    bool on_device = e->node != STARPU_MAIN_RAM;
     weft_dl_type type = weft_dl_type_of(layout->dtype);
     int64_t row_major = 1;
     for (int d = layout->ndim - 1; d >= 0; d--) {
@@ -89,7 +130,8 @@ static void fill_in(exported *e, const weft_layout *layout, const weft_local_sha
         row_major *= weft_max_i64(1, e->shape[d]);
     }
     weft_dl_tensor tensor = { .data = memory,
-                              .device_type = WEFT_DL_CPU,
+                              .device_type = on_device ? WEFT_DL_CUDA : WEFT_DL_CPU,
+                              .device_id = on_device ? starpu_memory_node_get_devid((unsigned)e->node) : 0,
                               .ndim = layout->ndim,
                               .kind = type.kind,
                               .bits = type.bits,
@@ -115,8 +157,9 @@ static weft_status perform(const weft_call *call, weft_tensor *outputs[])
     const weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
     int local_rank = (int)call->attributes.numbers[LOCAL_RANK];
     const weft_local_shard *shard = &tensor->shards[local_rank];
-    bool wants_copy = (call->attributes.numbers[FLAGS] & WEFT_COPY) != 0;
-    bool copies = wants_copy || (shard->count > 0 && shard->buffer->borrowed);
+    int64_t flags = call->attributes.numbers[FLAGS];
+    bool wants_copy = (flags & WEFT_COPY) != 0, on_device = (flags & WEFT_ON_DEVICE) != 0;
+    bool copies = wants_copy || (shard->count > 0 && shard->buffer->borrowed && !on_device);
     if (weft_is_broken()) {
         return weft_error_collect();
     }
@@ -124,9 +167,13 @@ static weft_status perform(const weft_call *call, weft_tensor *outputs[])
     if (e == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a managed tensor");
     }
+    e->node = STARPU_MAIN_RAM;
     void *memory = NULL;
     bool done = shard->count == 0;
-    if (!done && (copies || wait_for_values(call->function, shard))) {
+    if (!done && on_device) {
+        memory = share_on_device(call->function, shard, local_rank, e);
+        done = memory != NULL;
+    } else if (!done && (copies || wait_for_values(call->function, shard))) {
         memory = copies ? copy(call->function, tensor, local_rank, e) : share(call->function, shard, e);
         done = memory != NULL;
     }
@@ -148,8 +195,8 @@ static exported *export_shard(const char *function, weft_tensor *handle, int loc
     if (tensor == NULL || weft_check_shard(function, tensor, local_rank) == NULL) {
         return NULL;
     }
-    if ((flags & ~(unsigned)WEFT_COPY) != 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "flags is 0x%x, expected 0 or WEFT_COPY", flags);
+    if (flags != 0 && flags != WEFT_COPY && flags != WEFT_ON_DEVICE) {
+        weft_fail(WEFT_ERR_INVALID, function, "flags is 0x%x, expected 0, WEFT_COPY or WEFT_ON_DEVICE", flags);
         return NULL;
     }
     exported *e = NULL;

@@ -33,7 +33,7 @@ typedef struct weft_import {
 /* The tensor of these arguments; NULL with the error kept. */
 weft_tensor *weft_import_call(weft_import *import, const weft_mesh *mesh);
 
-/* Notes the memory node of a hosted rank's memory, which is that of a device: -1, if the process does not compute there. `number`: the
+/* Notes the memory node of a hosted rank's memory, which is that of a device, after the device's work: -1, if the process does not compute there. `number`: the
  * device, in words. False with the error kept. */
 bool weft_import_lend(const weft_import *import, int local_rank, int node, const char *number);
 

@@ -261,6 +261,42 @@ int weft_cuda_node_of(int device)
     return node;
 }
 
+static bool has_values(starpu_data_handle_t handle, int node)
+{
+    int allocated = 0, valid = 0, loading = 0, requested = 0;
+    starpu_data_query_status2(handle, node, &allocated, &valid, &loading, &requested);
+    return valid;
+}
+
+int weft_cuda_hold(starpu_data_handle_t handle, int number, void **memory)
+{
+    int workers[STARPU_NMAXWORKERS];
+    int count = (int)starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, workers, STARPU_NMAXWORKERS);
+    int node = (int)starpu_worker_get_memory_node((unsigned)workers[number % count]);
+    weft_end_pause();
+    starpu_data_acquire_on_node(handle, STARPU_ACQUIRE_NO_NODE, STARPU_R); /* until it is known where they are */
+    for (int i = 0; i < count && !has_values(handle, node); i++) {
+        int other = (int)starpu_worker_get_memory_node((unsigned)workers[i]);
+        node = has_values(handle, other) ? other : node;
+    }
+    starpu_data_acquire_on_node(handle, node, STARPU_R);
+    starpu_data_release_on_node(handle, STARPU_ACQUIRE_NO_NODE);
+    *memory = weft_cuda_held(handle, node);
+    return node;
+}
+
+void *weft_cuda_held(starpu_data_handle_t handle, int node)
+{
+    const struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(handle, (unsigned)node);
+    return (void *)panel->ptr; // NOLINT
+}
+
+void weft_cuda_let_go(starpu_data_handle_t handle, int node)
+{
+    weft_cuda_synchronize(starpu_memory_node_get_devid((unsigned)node));
+    starpu_data_release_on_node(handle, node);
+}
+
 void weft_cuda_print(FILE *file)
 {
     int workers[STARPU_NMAXWORKERS];
@@ -278,7 +314,7 @@ void weft_cuda_print(FILE *file)
     } else if (weft_runtime.cuda_queues != NULL && weft_runtime.cuda_queues[workers[0]].fast) {
         char text[200];
         weft_dnn_describe(text, sizeof(text));
-        fprintf(file, "cuDNN, for attention of 16-bit types: %s\n", text);
+        fprintf(file, "cuDNN, for convolution and attention of 16-bit types: %s\n", text);
     }
 }
 
@@ -316,6 +352,27 @@ int weft_cuda_node_of(int device)
 {
     (void)device;
     return -1;
+}
+
+int weft_cuda_hold(starpu_data_handle_t handle, int number, void **memory)
+{
+    (void)handle;
+    (void)number;
+    *memory = NULL;
+    return -1;
+}
+
+void *weft_cuda_held(starpu_data_handle_t handle, int node)
+{
+    (void)handle;
+    (void)node;
+    return NULL;
+}
+
+void weft_cuda_let_go(starpu_data_handle_t handle, int node)
+{
+    (void)handle;
+    (void)node;
 }
 
 void weft_cuda_print(FILE *file)

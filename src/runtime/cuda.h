@@ -22,6 +22,14 @@ void weft_cuda_fill_in(weft_codelet *codelet);
 void weft_cuda_free_stale(starpu_data_handle_t handle, int granted);
 /* The memory node of the device with CUDA's number `device`; -1: this process does not compute on it. */
 int weft_cuda_node_of(int device);
+/* BLOCKS until the handle's values are in a device's memory, where they stay until weft_cuda_let_go(): a device that has them
+ * already, else the one with this number among those of the process. Nothing may write to the handle meanwhile. Returns the
+ * device's memory node, and writes the values' address there. */
+int weft_cuda_hold(starpu_data_handle_t handle, int number, void **memory);
+/* Where they lie in a node that holds them. */
+void *weft_cuda_held(starpu_data_handle_t handle, int node);
+/* BLOCKS until kernels that were launched on them have ended, the program's own too. */
+void weft_cuda_let_go(starpu_data_handle_t handle, int node);
 /* The devices that StarPU drives, a line each, with the rates that it has measured; or that there are none. */
 void weft_cuda_print(FILE *file);
 /* After the last task, before starpu_shutdown(). */

@@ -5,11 +5,21 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "runtime/cuda.h"
+
+/* A panel whose values stay in the memory of a device. */
+typedef struct hold {
+    starpu_data_handle_t handle;
+    int node;
+    struct hold *next;
+} hold;
+
 struct weft_lease {
     weft_buffer *buffer; /* NULL: its pool has ended, and the memory is the lease's */
     void *memory;
     bool freeable;
     int64_t uses;
+    hold *holds; /* on the thread of weft_init() alone */
     weft_lease *next;
 };
 
@@ -20,6 +30,7 @@ static struct {
     atomic_bool unused; /* weft_leases_collect() has a buffer to release: a lease has no uses left */
     pthread_once_t once;
     int follow_error; /* of pthread_atfork() */
+    int64_t held_bytes; /* of all holds */
 } leases = { .mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT };
 
 static void lock(void)
@@ -82,6 +93,54 @@ void weft_lease_give_back(weft_lease *lease)
     }
 }
 
+static const hold *hold_of(const weft_lease *lease, starpu_data_handle_t handle)
+{
+    const hold *h = lease->holds;
+    while (h != NULL && h->handle != handle) {
+        h = h->next;
+    }
+    return h;
+}
+
+void *weft_lease_hold(weft_lease *lease, starpu_data_handle_t handle, int number, int *node)
+{
+    const hold *held = hold_of(lease, handle);
+    if (held != NULL) {
+        *node = held->node;
+        return weft_cuda_held(handle, held->node);
+    }
+    void *memory = NULL;
+    hold *h = malloc(sizeof(*h));
+    if (h != NULL) {
+        *node = weft_cuda_hold(handle, number, &memory);
+        *h = (hold){ handle, *node, lease->holds };
+        lease->holds = h;
+        leases.held_bytes += (int64_t)starpu_data_get_size(handle);
+    }
+    return memory;
+}
+
+int64_t weft_lease_held_bytes(void)
+{
+    return leases.held_bytes;
+}
+
+bool weft_lease_holds(const weft_lease *lease, starpu_data_handle_t handle)
+{
+    return lease != NULL && hold_of(lease, handle) != NULL;
+}
+
+void weft_lease_let_go(weft_lease *lease)
+{
+    while (lease != NULL && lease->holds != NULL) {
+        hold *h = lease->holds;
+        lease->holds = h->next;
+        leases.held_bytes -= (int64_t)starpu_data_get_size(h->handle);
+        weft_cuda_let_go(h->handle, h->node);
+        free(h);
+    }
+}
+
 /* Takes those off the list that are to be released. */
 static weft_lease *take_unused(void)
 {
@@ -111,6 +170,7 @@ void weft_leases_collect(void)
     while (lease != NULL) {
         weft_lease *next = lease->next;
         lease->buffer->lease = NULL;
+        weft_lease_let_go(lease);
         weft_buffer_release(lease->buffer);
         free(lease);
         lease = next;

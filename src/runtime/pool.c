@@ -159,6 +159,7 @@ static void buffer_delete(weft_buffer *buffer)
     if (buffer->all_next != NULL) {
         buffer->all_next->all_prev = buffer->all_prev;
     }
+    weft_lease_let_go(buffer->lease);
     for (int i = 0; i < buffer->num_panels; i++) {
         starpu_data_unregister_no_coherency(buffer->panels[i].handle);
     }
@@ -166,8 +167,7 @@ static void buffer_delete(weft_buffer *buffer)
     if (buffer->lent != NULL) {
         weft_home_give_back(buffer->pool->homes, buffer->home, weft_is_broken());
     } else if (!buffer->borrowed) {
-        memory_free(buffer, buffer->lease != NULL &&
-                                weft_lease_outlives(buffer->lease, is_plain_memory() && !weft_is_broken()));
+        memory_free(buffer, buffer->lease != NULL && weft_lease_outlives(buffer->lease, is_plain_memory() && !weft_is_broken()));
         buffer->pool->own_bytes -= buffer->cut.total;
     }
     free(buffer->panels);
@@ -544,7 +544,9 @@ static void renew(weft_buffer *buffer)
     buffer->sends = 0;
     for (int i = 0; i < buffer->num_panels; i++) {
         starpu_data_handle_t handle = buffer->panels[i].handle;
-        starpu_data_acquire_on_node_cb(handle, STARPU_ACQUIRE_NO_NODE, STARPU_RW, panel_is_renewed, handle);
+        if (!weft_lease_holds(buffer->lease, handle)) { /* else readers would come to wait for the program */
+            starpu_data_acquire_on_node_cb(handle, STARPU_ACQUIRE_NO_NODE, STARPU_RW, panel_is_renewed, handle);
+        }
     }
 }
 
@@ -554,8 +556,7 @@ void weft_pool_renew_when_due(weft_pool *pool)
     if (tasks < pool->renewal || weft_runtime.pending->held) {
         return;
     }
-    pool->renewal =
-        tasks + (uint64_t)weft_max_i64(TASKS_PER_RENEWAL, TASKS_PER_RENEWED_PANEL * pool->num_panels);
+    pool->renewal = tasks + (uint64_t)weft_max_i64(TASKS_PER_RENEWAL, TASKS_PER_RENEWED_PANEL * pool->num_panels);
     for (weft_buffer *buffer = pool->all; buffer != NULL; buffer = buffer->all_next) {
         renew(buffer);
     }
@@ -564,8 +565,7 @@ void weft_pool_renew_when_due(weft_pool *pool)
 void weft_buffer_renew_when_due(weft_buffer *buffer)
 {
     enum { FEWEST_SENDS = 256, SENDS_PER_PANEL = 16 };
-    if (buffer->sends > weft_max_i64(FEWEST_SENDS, (int64_t)SENDS_PER_PANEL * buffer->num_panels) &&
-        !weft_runtime.pending->held) {
+    if (buffer->sends > weft_max_i64(FEWEST_SENDS, (int64_t)SENDS_PER_PANEL * buffer->num_panels) && !weft_runtime.pending->held) {
         renew(buffer);
     }
 }

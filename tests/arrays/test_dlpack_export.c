@@ -291,7 +291,7 @@ static void test_refusals(void **state)
     assert_null(weft_to_dlpack_unversioned(x, -1, 0));
     assert_error(WEFT_ERR_INVALID, "weft_to_dlpack_unversioned: local_rank is -1");
     assert_null(weft_to_dlpack(x, 0, WEFT_CHECK_RANKS));
-    assert_error(WEFT_ERR_INVALID, "weft_to_dlpack: flags is 0x2, expected 0 or WEFT_COPY");
+    assert_error(WEFT_ERR_INVALID, "weft_to_dlpack: flags is 0x2, expected 0, WEFT_COPY or WEFT_ON_DEVICE");
     assert_null(weft_to_dlpack(weft_fake_like(x), 0, 0));
     assert_error(WEFT_ERR_STATE, "tensor has no data");
     /* While the program writes; while it reads there is nothing to wait for. */

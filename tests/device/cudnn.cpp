@@ -285,6 +285,81 @@ void reshape(const tensor &x, tensor &y)
     });
 }
 
+/* x, weights and result of a convolution, one of which is computed in the order of the CPU's loops. */
+struct convolution {
+    tensor &x, &weights, &result;
+    std::vector<int64_t> stride, padding, dilation;
+    int64_t features; /* of a group */
+};
+
+convolution convolution_of(job &j, const pointer &operation)
+{
+    static const int names[][4] = {
+        { CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y },
+        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY },
+        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY } };
+    const int *n = names[operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? 0
+                         : operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? 1
+                                                                                                           : 2];
+    const pointer by = child(operation, n[0]);
+    convolution c = { tensor_in(j, operation, n[1]), tensor_in(j, operation, n[2]), tensor_in(j, operation, n[3]),
+                      values<int64_t>(by, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES), values<int64_t>(by, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
+                      values<int64_t>(by, CUDNN_ATTR_CONVOLUTION_DILATIONS), 0 };
+    c.features = c.weights.shape[0] * c.weights.shape[1] / c.x.shape[1];
+    return c;
+}
+
+int64_t offset_of(const tensor &t, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return a * t.strides[0] + b * t.strides[1] + c * t.strides[2] + d * t.strides[3];
+}
+
+/* Calls function(place in x, place in weights) for each that meets the result's element. */
+template <typename Function> void for_each_tap(const convolution &c, const int64_t index[4], Function &&function)
+{
+    const int64_t first = index[1] / c.features * c.weights.shape[1];
+    for (int64_t channel = 0; channel < c.weights.shape[1]; channel++) {
+        for (int64_t i = 0; i < c.weights.shape[2]; i++) {
+            for (int64_t k = 0; k < c.weights.shape[3]; k++) {
+                const int64_t h = index[2] * c.stride[0] - c.padding[0] + i * c.dilation[0];
+                const int64_t w = index[3] * c.stride[1] - c.padding[1] + k * c.dilation[1];
+                if (h >= 0 && h < c.x.shape[2] && w >= 0 && w < c.x.shape[3]) {
+                    function(offset_of(c.x, index[0], first + channel, h, w), offset_of(c.weights, index[1], channel, i, k));
+                }
+            }
+        }
+    }
+}
+
+void convolve(job &j, const pointer &operation)
+{
+    convolution c = convolution_of(j, operation);
+    const bool forward = operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+    const bool of_x = operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+    const int beta_name = forward ? CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA
+                          : of_x  ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA
+                                  : CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA;
+    tensor &computed = forward ? c.result : of_x ? c.x : c.weights;
+    const float beta = value<float>(operation, beta_name, 0);
+    std::map<int64_t, double> sums;
+    for_each(computed.shape, [&](int64_t index[4]) { sums[offset_of(computed, index[0], index[1], index[2], index[3])] = 0; });
+    for_each(c.result.shape, [&](int64_t index[4]) {
+        const int64_t at = offset_of(c.result, index[0], index[1], index[2], index[3]);
+        for_each_tap(c, index, [&](int64_t in_x, int64_t in_weights) {
+            const int64_t place = forward ? at : of_x ? in_x : in_weights;
+            sums[place] += static_cast<double>(forward || !of_x ? load(c.x, in_x) : load(c.result, at)) *
+                           static_cast<double>(forward || of_x ? load(c.weights, in_weights) : load(c.result, at));
+        });
+    });
+    for (const auto &each : sums) {
+        const double before = beta == 0 ? 0 : static_cast<double>(beta * load(computed, each.first));
+        store(computed, each.first, static_cast<float>(before + each.second));
+    }
+}
+
 void run(void *argument)
 {
     std::unique_ptr<job> j(static_cast<job *>(argument));
@@ -299,6 +374,11 @@ void run(void *argument)
             break;
         case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
             reduce(*j, operation);
+            break;
+        case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+        case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+        case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+            convolve(*j, operation);
             break;
         default:
             reshape(tensor_in(*j, operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC), tensor_in(*j, operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
@@ -329,13 +409,20 @@ std::map<int64_t, tensor> tensors_of(const std::vector<pointer> &operations)
     return all;
 }
 
+bool is_convolution(const pointer &operation)
+{
+    return operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
+           operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
+           operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+}
+
 bool says(const char *variable)
 {
     const char *set = std::getenv(variable);
     return set != nullptr && set[0] == '1';
 }
 
-/* Columns of stored 16-bit matrices are multiples of 8, no more than 256. Gradients (reshapes) need memory for all scores. */
+/* Attention: columns of stored 16-bit matrices are multiples of 8, no more than 256. Gradients (reshapes) need memory for all scores. */
 cudnnStatus_t finalize_plan(const pointer &plan)
 {
     int64_t scores = 0;
@@ -344,6 +431,10 @@ cudnnStatus_t finalize_plan(const pointer &plan)
         return CUDNN_STATUS_NOT_SUPPORTED;
     }
     const std::vector<pointer> operations = operations_of(plan);
+    if (is_convolution(operations[0])) {
+        plan->workspace = 512;
+        return CUDNN_STATUS_SUCCESS;
+    }
     for (const auto &each : tensors_of(operations)) {
         const tensor &t = each.second;
         int64_t columns = t.strides[3] == 1 ? t.shape[3] : t.shape[2];

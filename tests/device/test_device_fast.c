@@ -118,8 +118,147 @@ static void test_attention_of_rows(void **state)
     check_attention("S2", 2, 0);
 }
 
+/* ---- layers with a bias ---------------------------------------------------------------------------------- */
+
+enum { LAYER_RESULTS = 4, MOST_RESULTS = 8192 };
+
+typedef struct layer_results {
+    float values[LAYER_RESULTS][MOST_RESULTS];
+    int64_t counts[LAYER_RESULTS];
+    int64_t launches, runs; /* of the layer's call: kernels of all devices, and plans of cuDNN's with its gradients */
+} layer_results;
+
+static int64_t launches(void)
+{
+    assert_int_equal(weft_wait(), WEFT_OK);
+#ifdef WEFT_TEST_GPU
+    return 0;
+#else
+    return stand_in_device_counts(0).launches + stand_in_device_counts(1).launches;
+#endif
+}
+
+static weft_tensor *call_linear(weft_tensor *const inputs[])
+{
+    return weft_linear(inputs[0], inputs[1], inputs[2]);
+}
+
+static weft_tensor *call_convolution(weft_tensor *const inputs[])
+{
+    weft_convolution options;
+    weft_convolution_init(&options);
+    options.padding[0] = options.padding[1] = 1;
+    return weft_conv2d(inputs[0], inputs[1], inputs[2], &options);
+}
+
+typedef struct layer {
+    weft_tensor *(*call)(weft_tensor *const inputs[]);
+    int ndim;
+    int64_t x[4], weight[4], features;
+} layer;
+
+static const layer linear = { call_linear, 2, { 64, 32 }, { 48, 32 }, 48 };
+static const layer convolution = { call_convolution, 4, { 4, 6, 18, 17 }, { 6, 6, 3, 3 }, 6 };
+
+/* The layer's result and its gradients, as numbers in single precision. The rows are sharded. */
+static void run_layer(const layer *l, weft_dtype type, layer_results *found)
+{
+    weft_placement rows = weft_shard(0);
+    weft_tensor *inputs[3] = { weft_randn(type, l->ndim, l->x, NULL, &rows), weft_randn(type, l->ndim, l->weight, NULL, NULL),
+                               weft_randn(type, 1, &l->features, NULL, NULL) };
+    weft_tensor *all[LAYER_RESULTS], *gradients[3];
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(weft_set_requires_grad(inputs[i], true), WEFT_OK);
+    }
+    const int64_t before = launches(), runs = dnn_runs();
+    all[0] = l->call(inputs);
+    found->launches = launches() - before;
+    weft_tensor *weights = weft_ones_like(all[0]);
+    assert_int_equal(weft_gradients(1, &all[0], &weights, 3, inputs, false, gradients), WEFT_OK);
+    found->runs = dnn_runs() - runs;
+    for (int i = 0; i < LAYER_RESULTS; i++) {
+        all[i] = weft_to_type(i == 0 ? all[0] : gradients[i - 1], WEFT_F32);
+        found->counts[i] = weft_tensor_num_elements(all[i]);
+        assert_true(found->counts[i] <= MOST_RESULTS);
+        assert_int_equal(weft_to_host(all[i], found->values[i], sizeof(found->values[i])), WEFT_OK);
+    }
+    assert_no_error();
+}
+
+static void run_layer_on(const char *devices, const char *bits, const layer *l, weft_dtype type, layer_results *found)
+{
+    setenv("WEFT_BITS", bits, 1);
+    start_on(devices);
+    run_layer(l, type, found);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    setenv("WEFT_BITS", "fast", 1);
+}
+
+static layer_results cpu, device, again;
+
+static void check_layer(const layer *l, weft_dtype type)
+{
+    run_layer_on("0", "fast", l, type, &cpu);
+    run_layer_on(TEST_ALL_DEVICES, "fast", l, type, &device);
+    run_layer_on(TEST_ALL_DEVICES, "fast", l, type, &again);
+    for (int i = 0; i < LAYER_RESULTS; i++) {
+        double largest = 0;
+        for (int64_t j = 0; j < cpu.counts[i]; j++) {
+            largest = fmax(largest, fabs((double)cpu.values[i][j]));
+        }
+        for (int64_t j = 0; j < cpu.counts[i]; j++) {
+            double error = fabs((double)cpu.values[i][j] - (double)device.values[i][j]);
+            if (!(error <= (type == WEFT_F32 ? 1e-5 : 0x1p-7) * largest)) {
+                fail_msg("result %d of type %d, element %lld: error %.4g of numbers up to %.4g", i, (int)type, (long long)j, error, largest);
+            }
+        }
+        assert_memory_equal(device.values[i], again.values[i], (size_t)cpu.counts[i] * sizeof(float));
+    }
+}
+
+static void expect_launches(int64_t launched, int64_t expected)
+{
+#ifdef WEFT_TEST_GPU
+    (void)launched;
+    (void)expected;
+#else
+    assert_int_equal(launched, expected);
+#endif
+}
+
+/* The bias is added in the product's launch: one on each of two ranks; in the CPU's order it is copied to all rows first. */
+static void test_linear(void **state)
+{
+    (void)state;
+    check_layer(&linear, WEFT_F32);
+    expect_launches(device.launches, 2);
+    check_layer(&linear, WEFT_BF16);
+    expect_launches(device.launches, 2);
+    run_layer_on(TEST_ALL_DEVICES, "cpu", &linear, WEFT_F32, &device);
+    expect_launches(device.launches, 4);
+}
+
+/* A plan of cuDNN's for the result and for each of two gradients, on each rank. */
+static void test_convolution(void **state)
+{
+    (void)state;
+    char text[200];
+    weft_dnn_describe(text, sizeof(text));
+    const bool there = strncmp(text, "not used", 8) != 0;
+    check_layer(&convolution, WEFT_F32);
+    assert_int_equal(device.runs, there ? 6 : 0);
+    if (there) { /* the bias */
+        expect_launches(device.launches, 2);
+    }
+    check_layer(&convolution, WEFT_F16);
+    assert_int_equal(device.runs, there ? 6 : 0);
+    run_layer_on(TEST_ALL_DEVICES, "cpu", &convolution, WEFT_F32, &device);
+    assert_int_equal(device.runs, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_of_rows) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_of_rows), cmocka_unit_test(test_linear),
+                                        cmocka_unit_test(test_convolution) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

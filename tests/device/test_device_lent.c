@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "stand_in.h"
 
@@ -222,6 +223,49 @@ static void test_read_only_memory(void **state)
     stop(&l);
 }
 
+static void nap(void *nothing)
+{
+    (void)nothing;
+    nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+}
+
+/* The program's own stream still writes to the memory when weft takes it. */
+static void test_work_that_has_not_ended(void **state)
+{
+    (void)state;
+    lent l;
+    cudaStream_t stream[RANKS];
+    float *values;
+    start();
+    lend(&l);
+    assert_int_equal(cudaHostAlloc((void **)&values, bytes, cudaHostAllocDefault), cudaSuccess);
+    for (int i = 0; i < OF_RANK; i++) {
+        values[i] = (float)i;
+    }
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(cudaSetDevice(r), cudaSuccess);
+        assert_int_equal(cudaStreamCreateWithFlags(&stream[r], cudaStreamNonBlocking), cudaSuccess);
+        stand_in_push(stream[r], nap, NULL);
+        assert_int_equal(cudaMemcpyAsync(l.memory[r], values, bytes, cudaMemcpyHostToDevice, stream[r]), cudaSuccess);
+    }
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+    weft_tensor *x = take(&l, 0);
+    int device = -1;
+    assert_true(cudaGetDevice(&device) == cudaSuccess && device == 0);
+    static float found[COUNT];
+    assert_int_equal(weft_to_host(x, found, sizeof(found)), WEFT_OK);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(found[i] == (float)(i % OF_RANK));
+    }
+    weft_tensor_release(x);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(cudaStreamDestroy(stream[r]), cudaSuccess);
+    }
+    assert_int_equal(cudaFreeHost(values), cudaSuccess);
+    stop(&l);
+}
+
 static void expect_refused(const lent *l, unsigned flags, const char *text)
 {
     assert_null(take(l, flags));
@@ -256,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_pointers),
         cmocka_unit_test(test_values_come_home),
         cmocka_unit_test(test_read_only_memory),
+        cmocka_unit_test(test_work_that_has_not_ended),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

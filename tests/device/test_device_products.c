@@ -102,6 +102,120 @@ static void test_one_product(void **state)
     }
 }
 
+/* ---- a row added --------------------------------------------------------------------------------------- */
+
+/* The linker's: what weft calls. */
+static const char *withheld; /* a library that is not there */
+void *__real_dlopen(const char *file, int flags);
+void *__wrap_dlopen(const char *file, int flags);
+
+void *__wrap_dlopen(const char *file, int flags)
+{
+    return withheld != NULL && strcmp(file, withheld) == 0 ? NULL : __real_dlopen(file, flags);
+}
+
+/* A queue of its own: the library is opened with the first product. */
+static weft_cuda_queue begin_queue(bool fast)
+{
+    weft_cuda_queue before = memory.queue;
+    memory.queue = (weft_cuda_queue){ .stream = memory.stream, .fast = fast };
+    return before;
+}
+
+static void end_queue(weft_cuda_queue before)
+{
+    assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
+    weft_cuda_queue_free(&memory.queue);
+    memory.queue = before;
+}
+
+static weft_gemm_args any_product_with_row(int i)
+{
+    static const weft_dtype of_c[] = { WEFT_F32, WEFT_BF16, WEFT_F16, WEFT_F32, WEFT_F64 };
+    static const weft_dtype of_inputs[] = { WEFT_F32, WEFT_BF16, WEFT_F16, WEFT_BF16, WEFT_F64 };
+    weft_gemm g = { .dtype = of_c[i % 5] == WEFT_F64 ? WEFT_F64 : WEFT_F32, .transpose_a = below(2), .transpose_b = below(2),
+                    .m = 1 + below(SIZE), .n = 1 + below(SIZE), .k = 1 + below(SIZE) };
+    g.lda = (g.transpose_a ? g.m : g.k) + below(4);
+    g.ldb = (g.transpose_b ? g.k : g.n) + below(4);
+    g.ldc = g.n + below(4);
+    return (weft_gemm_args){ .base.dtype = of_c[i % 5], .gemm = g, .input_type = of_inputs[i % 5], .adds = true, .scaled = true,
+                             .addend_column_stride = 1 };
+}
+
+/* `shifted`: an operand that is not at a multiple of 16 bytes; -1: none. Returns the launches. */
+static int64_t run_with_row(const weft_gemm_args *args, int shifted, double beta)
+{
+    memory.calm = true;
+    void *host[4], *device[4];
+    for (int k = 0; k < 4; k++) {
+        weft_dtype type = k == 0 ? args->base.dtype : args->input_type;
+        size_t shift = k == shifted ? weft_dtype_size(type) : 0;
+        fill_at_random(k, type);
+        host[k] = memory.host[k] + shift;
+        device[k] = (char *)memory.device[k] + shift;
+    }
+    weft_task_run run = { .kernel = WEFT_KERNEL_matmul, .arguments = args, .num_operands = 4 };
+    run.scalars[WEFT_GEMM_ALPHA] = 2;
+    run.scalars[WEFT_GEMM_BETA] = beta;
+    int64_t before = launches_so_far();
+    run_on_both(&run, host, device);
+    compare_product("matmul with a row", 0, args->base.dtype, args->gemm.k);
+    return launches_so_far() - before;
+}
+
+/* The stand-in has no proposal for results of one column. */
+static bool is_one_launch(const weft_gemm_args *args)
+{
+    return args->gemm.dtype == WEFT_F32 && args->base.dtype == args->input_type && args->gemm.n > 1;
+}
+
+static void expect_launches(int64_t launches, int64_t expected)
+{
+#ifdef WEFT_TEST_GPU
+    (void)launches; /* libraries launch as many kernels as they like */
+    (void)expected;
+#else
+    assert_int_equal(launches, expected);
+#endif
+}
+
+/* Fast mode: one launch by cuBLASLt, else the row is copied to all rows of C first. More sizes than a queue keeps plans. */
+static void test_rows(void **state)
+{
+    (void)state;
+    weft_cuda_queue before = begin_queue(true);
+    for (int i = 0; i < 4 * CASES; i++) {
+        weft_gemm_args args = any_product_with_row(i);
+        expect_launches(run_with_row(&args, -1, 1), is_one_launch(&args) ? 1 : 2);
+        if (i % 4 == 0) { /* the plan is there */
+            expect_launches(run_with_row(&args, -1, 1), is_one_launch(&args) ? 1 : 2);
+        }
+        if (i % 3 == 0) {
+            expect_launches(run_with_row(&args, (int)below(4), 1), 2);
+            expect_launches(run_with_row(&args, -1, 0.5), 2);
+            args.addend_row_stride = args.gemm.n;
+            expect_launches(run_with_row(&args, -1, 1), 2);
+        }
+    }
+    end_queue(before);
+}
+
+/* As a CPU does it, in its order; and where there is no cuBLASLt. */
+static void test_rows_without_library(void **state)
+{
+    (void)state;
+    for (int fast = 0; fast < 2; fast++) {
+        weft_cuda_queue before = begin_queue(fast != 0);
+        withheld = fast ? WEFT_LT_NAME : NULL;
+        for (int i = 0; i < 10; i++) {
+            weft_gemm_args args = any_product_with_row(i);
+            expect_launches(run_with_row(&args, -1, 1), 2);
+        }
+        withheld = NULL;
+        end_queue(before);
+    }
+}
+
 /* ---- many products ------------------------------------------------------------------------------------- */
 
 static void run_products(int i)
@@ -218,16 +332,6 @@ static void test_no_handle(void **state)
 }
 #endif
 
-/* The linker's: what weft calls. */
-static bool no_cublas;
-void *__real_dlopen(const char *file, int flags);
-void *__wrap_dlopen(const char *file, int flags);
-
-void *__wrap_dlopen(const char *file, int flags)
-{
-    return no_cublas && strcmp(file, WEFT_BLAS_NAME) == 0 ? NULL : __real_dlopen(file, flags);
-}
-
 static void test_no_library(void **state)
 {
     (void)state;
@@ -235,9 +339,9 @@ static void test_no_library(void **state)
                             .gemm = { .dtype = WEFT_F64, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1 } };
     weft_task_run run = { .kernel = WEFT_KERNEL_matmul, .arguments = &args, .num_operands = 3, .operands = memory.device };
     weft_cuda_queue queue = { .stream = memory.stream };
-    no_cublas = true;
+    withheld = WEFT_BLAS_NAME;
     int failed = weft_cuda_matmul(&run, &queue);
-    no_cublas = false;
+    withheld = NULL;
     assert_int_equal(failed, WEFT_CUDA_NO_CUBLAS);
     assert_non_null(strstr(weft_cuda_error_name(failed), WEFT_BLAS_NAME));
     assert_int_equal(weft_cuda_matmul(&run, &queue), 0); /* the next product tries again */
@@ -247,7 +351,8 @@ static void test_no_library(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_product),      cmocka_unit_test(test_many_products), cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_one_product),      cmocka_unit_test(test_rows),          cmocka_unit_test(test_rows_without_library),
+        cmocka_unit_test(test_many_products), cmocka_unit_test(test_runs),
         cmocka_unit_test(test_single_precision),
 #ifndef WEFT_TEST_GPU
         cmocka_unit_test(test_no_handle),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "codelets/cuda/dnn_attention.h"
+#include "codelets/cuda/dnn_convolution.h"
 
 static const char h100[] =
     "{\"cudaDeviceId\":0,\"deviceVer\":900,\"driverVer\":13000,\"totalGlobalMem\":85029158912,"
@@ -71,7 +72,7 @@ static weft_dnn_sizes sizes_of(const heads *h)
                              .stores = h->stores };
 }
 
-static void check_plans(const heads all[], size_t count, void (*describe)(weft_dnn_graph *graph, const weft_dnn_sizes *sizes))
+static void check_plans(const heads all[], size_t count, void (*describe)(weft_dnn_graph *graph, const void *sizes))
 {
     if (library.handle == NULL) {
         skip();
@@ -121,8 +122,61 @@ static void test_backward_plans(void **state)
     check_plans(all, sizeof(all) / sizeof(all[0]), weft_dnn_backward_graph);
 }
 
+/* Of equal sizes in h and w: images, channels, their size; features, taps; stride, padding, groups. */
+typedef struct convolution {
+    int64_t type, images, channels, size, features, taps, stride, padding, groups;
+} convolution;
+
+static weft_dnn_convolution_sizes sizes_of_convolution(const convolution *c, weft_dnn_convolved computed)
+{
+    const int64_t size = (c->size + 2 * c->padding - c->taps) / c->stride + 1;
+    return (weft_dnn_convolution_sizes){ .computed = (int64_t)computed,
+                                         .type = c->type,
+                                         .narrow = c->type != WEFT_F32 && computed != WEFT_DNN_RESULTS,
+                                         .x = { c->images, c->channels, c->size, c->size },
+                                         .weights = { c->features, c->channels / c->groups, c->taps, c->taps },
+                                         .result = { c->images, c->features, size, size },
+                                         .filter = { { c->stride, c->stride }, { c->padding, c->padding }, { 1, 1 } } };
+}
+
+static void check_convolution(const convolution *c, weft_dnn_convolved computed)
+{
+    const weft_dnn_target target = { .device = h100 };
+    const weft_dnn_convolution_sizes sizes = sizes_of_convolution(c, computed);
+    static weft_dnn_graph graph;
+    weft_dnn_begin(&graph, &library);
+    weft_dnn_convolution_graph(&graph, &sizes);
+    cudnnStatus_t status = weft_dnn_plan(&graph, &target, MOST_BYTES);
+    printf("# convolution %d, type %lld, %lld x %lld x %lld, %lld features of %lld taps: status %d, %lld bytes of workspace\n", (int)computed,
+           (long long)c->type, (long long)c->images, (long long)c->channels, (long long)c->size, (long long)c->features,
+           (long long)c->taps, (int)status, (long long)graph.workspace_bytes);
+    weft_dnn_end(&graph);
+    assert_int_equal(status, CUDNN_STATUS_SUCCESS);
+}
+
+static void test_convolution_plans(void **state)
+{
+    static const convolution all[] = {
+        { WEFT_F32, 32, 128, 56, 128, 3, 1, 1, 1 },  /* bench/gpu.c */
+        { WEFT_BF16, 32, 128, 56, 128, 3, 1, 1, 1 },
+        { WEFT_F32, 8, 3, 32, 16, 3, 1, 1, 1 },
+        { WEFT_F16, 16, 64, 28, 128, 1, 2, 0, 1 },
+        { WEFT_F32, 4, 32, 19, 32, 5, 2, 2, 4 },     /* groups; odd sizes */
+    };
+    (void)state;
+    if (library.handle == NULL) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        check_convolution(&all[i], WEFT_DNN_RESULTS);
+        check_convolution(&all[i], WEFT_DNN_OF_X);
+        check_convolution(&all[i], WEFT_DNN_OF_WEIGHTS);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_forward_plans), cmocka_unit_test(test_backward_plans) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_forward_plans), cmocka_unit_test(test_backward_plans),
+                                        cmocka_unit_test(test_convolution_plans) };
     return cmocka_run_group_tests(tests, load_library, unload_library);
 }
