@@ -30,4 +30,25 @@ void weft_kernel_adam(const weft_kernel_call *call);
 enum { WEFT_SGD_KEPT, WEFT_SGD_ADDED, WEFT_SGD_DECAY, WEFT_SGD_RATE, WEFT_SGD_AHEAD };
 void weft_kernel_sgd_momentum(const weft_kernel_call *call);
 
+/* The rows of optimizers.inc. Outputs, in place: the parameter, its states. Input 0: the gradient. numbers[0]: the row.
+ * All are computed in the widest type of the tensors, at least WEFT_F32, and rounded once. If numbers[1] is 0, decay times
+ * the parameter is added to the gradient before, else the parameter is multiplied by factor. */
+enum weft_optimizer_row {
+#define WEFT_OPTIMIZER(name, states, ...) WEFT_ROW_##name,
+#include "codelets/optimizers.inc"
+#undef WEFT_OPTIMIZER
+    WEFT_NUM_OPTIMIZER_ROWS
+};
+enum {
+    WEFT_ROW_RATE,
+    WEFT_ROW_EPSILON,
+    WEFT_ROW_A,
+    WEFT_ROW_B,
+    WEFT_ROW_C,
+    WEFT_ROW_D,
+    WEFT_ROW_DECAY,
+    WEFT_ROW_FACTOR
+};
+void weft_kernel_optimizer(const weft_kernel_call *call);
+
 #endif

@@ -108,6 +108,77 @@ WEFT_API weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_ten
                                 int64_t step, const weft_adam_options *options);
 /** \} */
 
+/** Optimisers of weft_optimizer_step(), with the states that each needs, in this order, and the fields of the options
+ * that it reads beside learning_rate, weight_decay and maximize. States are zeros before the first step, but Adagrad's
+ * may be another number. */
+typedef enum weft_optimizer {
+    /** momentum, if there is one; dampening, nesterov */
+    WEFT_OPTIMIZER_SGD,
+    /** first and second moment, with `amsgrad` also the largest second moment; beta1, beta2, epsilon, amsgrad, decoupled
+     * (D. Kingma and J. Ba, Adam, 2015; S. Reddi and others, On the Convergence of Adam and Beyond, 2018) */
+    WEFT_OPTIMIZER_ADAM,
+    /** WEFT_OPTIMIZER_ADAM, always decoupled (I. Loshchilov and F. Hutter, Decoupled Weight Decay Regularization, 2019) */
+    WEFT_OPTIMIZER_ADAMW,
+    /** mean square, with a momentum that too, with `centered` the mean; beta2 (PyTorch: alpha), epsilon, momentum, centered
+     * (G. Hinton, Neural Networks for Machine Learning, lecture 6, 2012) */
+    WEFT_OPTIMIZER_RMSPROP,
+    /** sum of squares; epsilon, learning_rate_decay (J. Duchi and others, Adaptive Subgradient Methods, 2011) */
+    WEFT_OPTIMIZER_ADAGRAD,
+    /** mean squares of gradients and of changes; beta2 (PyTorch: rho), epsilon (M. Zeiler, ADADELTA, 2012) */
+    WEFT_OPTIMIZER_ADADELTA,
+    /** first moment, largest gradient; beta1, beta2, epsilon (D. Kingma and J. Ba, Adam, section 7) */
+    WEFT_OPTIMIZER_ADAMAX,
+    /** first and second moment; beta1, beta2, epsilon, momentum_decay, decoupled (T. Dozat, Incorporating Nesterov Momentum
+     * into Adam, 2016) */
+    WEFT_OPTIMIZER_NADAM,
+    /** first and second moment; beta1, beta2, epsilon, decoupled (L. Liu and others, On the Variance of the Adaptive
+     * Learning Rate and Beyond, 2020) */
+    WEFT_OPTIMIZER_RADAM,
+    /** momentum; beta1, beta2; always decoupled (X. Chen and others, Symbolic Discovery of Optimization Algorithms, 2023) */
+    WEFT_OPTIMIZER_LION
+} weft_optimizer;
+
+typedef struct weft_optimizer_options {
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+    weft_optimizer kind;
+    bool nesterov;  /**< requires a momentum and no dampening */
+    bool amsgrad;   /**< divides by the root of the largest second moment so far */
+    bool centered;  /**< divides by the root of the variance */
+    bool decoupled; /**< multiplies the parameter by 1 - learning_rate * weight_decay, and leaves the gradient */
+    bool maximize;  /**< follows the gradient upwards */
+    double learning_rate;
+    double weight_decay; /**< this times the parameter is added to the gradient, if not decoupled */
+    double beta1, beta2; /**< at least 0, less than 1 */
+    double epsilon;
+    double momentum;
+    double dampening;
+    double learning_rate_decay; /**< the learning rate is divided by 1 + (step - 1) * learning_rate_decay */
+    double momentum_decay;
+} weft_optimizer_options;
+
+/** Sets PyTorch's defaults for this kind (for Lion those of its paper), and `size`. WEFT_ERR_INVALID: no such kind. */
+WEFT_API weft_status weft_optimizer_options_init(weft_optimizer_options *options, weft_optimizer kind);
+
+/** Returns the number of states that each parameter has, or 0 with an error (WEFT_ERR_INVALID). */
+WEFT_API int weft_optimizer_states(const weft_optimizer_options *options);
+
+/**
+ * One step of any of these optimisers, in one pass over memory. It is computed in the widest type of a parameter's
+ * tensors, at least WEFT_F32. Of WEFT_OPTIMIZER_SGD, ADAM and ADAMW the results are those of the functions above.
+ *
+ * \param states  weft_optimizer_states() lists of n tensors, one behind the other: state k of parameter i is
+ *                states[k * n + i]. May be NULL if there are none
+ * \param step    number of the step, from 1 on. In step 1 a momentum of WEFT_OPTIMIZER_SGD becomes the gradient. A
+ *                parameter whose gradient is NULL does not count a step in PyTorch: if they differ, call for each group
+ *                of parameters of one number
+ *
+ *     weft_optimizer_options_init(&options, WEFT_OPTIMIZER_LION);
+ *     weft_optimizer_step(n, parameters, gradients, momenta, step, &options);
+ */
+WEFT_API weft_status weft_optimizer_step(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
+                                         weft_tensor *const states[], int64_t step,
+                                         const weft_optimizer_options *options);
+
 /**
  * Multiplies all gradients by min(1, max_norm / (norm + 1e-6)), in place. norm is the p-norm over all elements of all
  * gradients. Partial gradients are reduced to compute it, and stay Partial. Nothing waits.

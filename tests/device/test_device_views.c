@@ -151,6 +151,32 @@ static void test_optimizers(void **state)
     }
 }
 
+static void test_rows_of_optimizers(void **state)
+{
+    (void)state;
+    static const int states[] = {
+#define WEFT_OPTIMIZER(name, states, ...) states,
+#include "codelets/optimizers.inc"
+#undef WEFT_OPTIMIZER
+    };
+    for (int i = 0; i < CASES * WEFT_NUM_OPTIMIZER_ROWS; i++) {
+        const int row = i % WEFT_NUM_OPTIMIZER_ROWS;
+        bool equal = below(2) == 0, whole = below(2) == 0;
+        view_case c;
+        begin_case(&c, WEFT_KERNEL_optimizer);
+        part of = any_part(0, 4, 6);
+        weft_dtype type = any_float();
+        for (int o = 0; o <= states[row]; o++) {
+            add_output(&c, equal ? type : any_float(), &of, whole);
+        }
+        add_input(&c, equal ? type : any_float(), &of, whole);
+        c.scalars[WEFT_ROW_DECAY] *= (double)below(2);
+        c.args->numbers[0] = row;
+        c.args->numbers[1] = below(2);
+        run_case(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +185,7 @@ int main(void)
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_rows_of_optimizers),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

@@ -5,7 +5,7 @@
 
 #include "operand.h"
 
-enum { MAX_TENSORS = 4, MAX_OTHERS = 8 };
+enum { MAX_TENSORS = 5, MAX_OTHERS = 8 };
 
 typedef enum role {
     NONE,

@@ -68,6 +68,19 @@ static bool run_adamw(weft_tensor *const t[])
     return weft_adamw(1, t, t + 3, t + 1, t + 2, 3, &options) == WEFT_OK;
 }
 
+static bool run_kind(weft_optimizer kind, int states, weft_tensor *const t[])
+{
+    weft_optimizer_options options;
+    if (weft_optimizer_options_init(&options, kind) != WEFT_OK) {
+        return false;
+    }
+    options.amsgrad = true;
+    return weft_optimizer_step(1, t, t + 1 + states, t + 1, 1, &options) == WEFT_OK;
+}
+RUN(rmsprop, run_kind(WEFT_OPTIMIZER_RMSPROP, 1, t))
+RUN(radam, run_kind(WEFT_OPTIMIZER_RADAM, 2, t))
+RUN(amsgrad, run_kind(WEFT_OPTIMIZER_ADAM, 3, t))
+
 static bool run_clip(weft_tensor *const t[])
 {
     return weft_clip_grad_norm(3, t, 1, 2, NULL) == WEFT_OK;
@@ -166,6 +179,27 @@ static const call calls[] = {
       .floating = true,
       .distinct = true,
       .run = run_adamw },
+    { THIS_ROW,
+      "weft_optimizer_step",
+      { "optimizer_1" },
+      { STATE, LIKE },
+      .floating = true,
+      .distinct = true,
+      .run = run_rmsprop },
+    { THIS_ROW,
+      "weft_optimizer_step",
+      { "optimizer_2" },
+      { STATE, STATE, LIKE },
+      .floating = true,
+      .distinct = true,
+      .run = run_radam },
+    { THIS_ROW,
+      "weft_optimizer_step",
+      { "optimizer_3" },
+      { STATE, STATE, STATE, LIKE },
+      .floating = true,
+      .distinct = true,
+      .run = run_amsgrad },
     { THIS_ROW,
       "weft_clip_grad_norm",
       { "mul_inplace" },

@@ -54,6 +54,24 @@ CALL_SEVERAL(adamw)
                       out);
 }
 
+/* The states are in the order of weft_optimizer_step(). */
+CALL_SEVERAL(optimizer)
+{
+    weft_optimizer_options options;
+    if (weft_optimizer_options_init(&options, (weft_optimizer)oracle_whole(c, "kind")) != WEFT_OK) {
+        return NULL;
+    }
+    options.learning_rate = oracle_number(c, "learning_rate");
+    options.weight_decay = oracle_number(c, "weight_decay");
+    options.amsgrad = oracle_whole(c, "amsgrad");
+    options.centered = oracle_whole(c, "centered");
+    options.decoupled = oracle_whole(c, "decoupled");
+    options.maximize = oracle_whole(c, "maximize");
+    options.momentum = oracle_number(c, "momentum");
+    options.learning_rate_decay = oracle_number(c, "learning_rate_decay");
+    return after_step(c, weft_optimizer_step(1, &in[0], &in[1], &in[2], oracle_whole(c, "step"), &options), in, out);
+}
+
 CALL_SEVERAL(clip_grad_norm)
 {
     weft_status status =
@@ -73,6 +91,7 @@ const oracle_operation oracle_optimizer_operations[] = {
     SEVERAL(sgd, ROUNDINGS),
     SEVERAL(adam, ROUNDINGS),
     SEVERAL(adamw, ROUNDINGS),
+    SEVERAL(optimizer, ROUNDINGS),
     SEVERAL(clip_grad_norm, ROUNDINGS),
     CALLED(dropout_backward, ROUNDINGS),
     { .name = NULL },

@@ -11,7 +11,7 @@ enum {
     ORACLE_RANKS = 6,
     ORACLE_INPUTS = 6,
     ORACLE_OUTPUTS = 12,
-    ORACLE_ATTRIBUTES = 8
+    ORACLE_ATTRIBUTES = 12
 };
 
 /* ---- a case as it is written (reader.c) ---------------------------------------------------------------- */

@@ -25,7 +25,7 @@ WITHOUT = {
     *("any any_over any_all all all_over all_all".split()),
     *("argmax argmin argmax_all argmin_all argsort one_hot bincount histogram".split()),
     "floor_div",
-    *("sgd adam adamw clip_grad_norm".split()),  # steps
+    *("sgd adam adamw optimizer clip_grad_norm".split()),  # steps
     "batch_norm",  # changes running statistics; batch_norm_alone does not
 }
 

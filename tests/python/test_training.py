@@ -71,8 +71,8 @@ def test_groups_of_parameters():
         return wt.asarray(np.array([1.0, -2.0]), requires_grad=True)
 
     for make, names in ((lambda groups, **own: optim.SGD(groups, momentum=0.9, **own),
-                         {"lr", "momentum", "dampening", "weight_decay", "nesterov"}),
-                        (optim.AdamW, {"lr", "betas", "eps", "weight_decay"})):
+                         {"lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize"}),
+                        (optim.AdamW, {"lr", "betas", "eps", "weight_decay", "amsgrad", "maximize", "decoupled_weight_decay"})):
         first, second, alone = leaf(), leaf(), [leaf(), leaf()]
         together = make([{"params": [first], "lr": 0.5}, {"params": second, "weight_decay": 0.25}], lr=0.125)
         others = [make([alone[0]], lr=0.5), make([alone[1]], lr=0.125, weight_decay=0.25)]

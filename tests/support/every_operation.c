@@ -21,6 +21,7 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     bool truth_value = false;
     const weft_sgd_options sgd = { .learning_rate = 0.5, .momentum = 0.5 };
     const weft_adam_options adam = WEFT_ADAM_DEFAULT;
+    const weft_optimizer_options lion = { .kind = WEFT_OPTIMIZER_LION, .learning_rate = 0.5 };
     /* <weft/elementwise.h> */
     TRY(weft_to_type, tensor, WEFT_F32);
     TRY(weft_add, tensor, tensor);
@@ -340,6 +341,7 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_sgd, 1, first, list, &sgd, second);
     TRY(weft_adam, 1, first, list, second, third, 1, &adam);
     TRY(weft_adamw, 1, first, list, second, third, 1, &adam);
+    TRY(weft_optimizer_step, 1, first, list, second, 1, &lion);
     TRY(weft_clip_grad_norm, 1, list, 0.5, 0.5, &other);
 }
 /* clang-format on */

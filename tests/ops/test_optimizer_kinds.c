@@ -1,0 +1,320 @@
+/* weft_optimizer_step() against the formulas of the papers as plain loops in double precision, element by element: random
+ * lists of parameters, layouts, types, options; and its arguments. */
+#include "optimizer_scene.h"
+
+#include <math.h>
+
+#define NUM_KINDS (WEFT_OPTIMIZER_LION + 1)
+
+/* One element before and after a step. */
+typedef struct element {
+    double p, g, state[SCENE_STATES];
+} element;
+
+static double moving(double average, double value, double beta)
+{
+    return beta * average + (1 - beta) * value;
+}
+
+static void change_sgd(element *e, const weft_optimizer_options *o, int step)
+{
+    double by = e->g;
+    if (o->momentum != 0) {
+        e->state[0] = step == 1 ? e->g : o->momentum * e->state[0] + (1 - o->dampening) * e->g;
+        by = o->nesterov ? e->g + o->momentum * e->state[0] : e->state[0];
+    }
+    e->p -= o->learning_rate * by;
+}
+
+static void change_adam(element *e, const weft_optimizer_options *o, int step)
+{
+    e->state[0] = moving(e->state[0], e->g, o->beta1);
+    e->state[1] = moving(e->state[1], e->g * e->g, o->beta2);
+    double second = e->state[1];
+    if (o->amsgrad) {
+        second = e->state[2] = fmax(e->state[2], second);
+    }
+    const double corrected = e->state[0] / (1 - pow(o->beta1, step));
+    e->p -= o->learning_rate * corrected / (sqrt(second / (1 - pow(o->beta2, step))) + o->epsilon);
+}
+
+static void change_rmsprop(element *e, const weft_optimizer_options *o, int step)
+{
+    (void)step;
+    double *mean = &e->state[o->momentum != 0 ? 2 : 1], spread;
+    e->state[0] = spread = moving(e->state[0], e->g * e->g, o->beta2);
+    if (o->centered) {
+        *mean = moving(*mean, e->g, o->beta2);
+        spread -= *mean * *mean;
+    }
+    double by = e->g / (sqrt(spread) + o->epsilon);
+    if (o->momentum != 0) {
+        by = e->state[1] = o->momentum * e->state[1] + by;
+    }
+    e->p -= o->learning_rate * by;
+}
+
+static void change_adagrad(element *e, const weft_optimizer_options *o, int step)
+{
+    e->state[0] += e->g * e->g;
+    e->p -= o->learning_rate / (1 + (step - 1) * o->learning_rate_decay) * e->g / (sqrt(e->state[0]) + o->epsilon);
+}
+
+static void change_adadelta(element *e, const weft_optimizer_options *o, int step)
+{
+    (void)step;
+    e->state[0] = moving(e->state[0], e->g * e->g, o->beta2);
+    const double by = sqrt(e->state[1] + o->epsilon) / sqrt(e->state[0] + o->epsilon) * e->g;
+    e->state[1] = moving(e->state[1], by * by, o->beta2);
+    e->p -= o->learning_rate * by;
+}
+
+static void change_adamax(element *e, const weft_optimizer_options *o, int step)
+{
+    e->state[0] = moving(e->state[0], e->g, o->beta1);
+    e->state[1] = fmax(o->beta2 * e->state[1], fabs(e->g) + o->epsilon);
+    e->p -= o->learning_rate / (1 - pow(o->beta1, step)) * e->state[0] / e->state[1];
+}
+
+static void change_nadam(element *e, const weft_optimizer_options *o, int step)
+{
+    double product = 1, now = 0, next = 0;
+    for (int k = 1; k <= step; k++) {
+        now = o->beta1 * (1 - 0.5 * pow(0.96, k * o->momentum_decay));
+        next = o->beta1 * (1 - 0.5 * pow(0.96, (k + 1) * o->momentum_decay));
+        product *= now;
+    }
+    e->state[0] = moving(e->state[0], e->g, o->beta1);
+    e->state[1] = moving(e->state[1], e->g * e->g, o->beta2);
+    const double below = sqrt(e->state[1] / (1 - pow(o->beta2, step))) + o->epsilon;
+    e->p -= o->learning_rate * (1 - now) / (1 - product) * e->g / below;
+    e->p -= o->learning_rate * next / (1 - product * next) * e->state[0] / below;
+}
+
+static void change_radam(element *e, const weft_optimizer_options *o, int step)
+{
+    const double correction = 1 - pow(o->beta2, step), most = 2 / (1 - o->beta2) - 1;
+    const double length = most - 2 * step * pow(o->beta2, step) / correction;
+    e->state[0] = moving(e->state[0], e->g, o->beta1);
+    e->state[1] = moving(e->state[1], e->g * e->g, o->beta2);
+    double by = e->state[0] / (1 - pow(o->beta1, step));
+    if (length > 5) {
+        by *= sqrt((length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length));
+        by *= sqrt(correction) / (sqrt(e->state[1]) + o->epsilon);
+    }
+    e->p -= o->learning_rate * by;
+}
+
+static void change_lion(element *e, const weft_optimizer_options *o, int step)
+{
+    (void)step;
+    const double way = moving(e->state[0], e->g, o->beta1);
+    e->p -= o->learning_rate * ((way > 0) - (way < 0));
+    e->state[0] = moving(e->state[0], e->g, o->beta2);
+}
+
+static void (*const changes[NUM_KINDS])(element *e, const weft_optimizer_options *o, int step) = {
+    change_sgd,      change_adam,   change_adam,  change_rmsprop, change_adagrad,
+    change_adadelta, change_adamax, change_nadam, change_radam,   change_lion,
+};
+
+static void reference(item *it, const double *gradient, const weft_optimizer_options *o, int step)
+{
+    const bool decouples = o->kind == WEFT_OPTIMIZER_ADAM || o->kind == WEFT_OPTIMIZER_NADAM || o->kind == WEFT_OPTIMIZER_RADAM;
+    const bool apart = o->kind == WEFT_OPTIMIZER_ADAMW || o->kind == WEFT_OPTIMIZER_LION || (decouples && o->decoupled);
+    for (int64_t j = 0; j < it->parameter.count; j++) {
+        element e = { .p = it->value[j], .g = o->maximize ? -gradient[j] : gradient[j] };
+        for (int k = 0; k < SCENE_STATES; k++) {
+            e.state[k] = it->state[k][j];
+        }
+        e.g += apart ? 0 : o->weight_decay * e.p;
+        e.p *= apart ? 1 - o->learning_rate * o->weight_decay : 1;
+        changes[o->kind](&e, o, step);
+        it->value[j] = rounded(it->type, e.p);
+        for (int k = 0; k < SCENE_STATES; k++) {
+            it->state[k][j] = e.state[k];
+        }
+    }
+}
+
+/* Exact in all types where they can be, so that no sign is a matter of rounding; a large epsilon, likewise. */
+static weft_optimizer_options any_options(weft_optimizer kind)
+{
+    weft_optimizer_options o;
+    assert_int_equal(weft_optimizer_options_init(&o, kind), WEFT_OK);
+    o.learning_rate = 0.125;
+    o.weight_decay = below(2) ? 0.125 : 0;
+    o.beta1 = 0.75;
+    o.beta2 = 0.9375;
+    o.epsilon = 0.5;
+    o.learning_rate_decay = below(2) ? 0.5 : 0;
+    o.maximize = below(3) == 0;
+    o.amsgrad = below(2);
+    o.centered = below(2);
+    if (kind == WEFT_OPTIMIZER_ADAM || kind == WEFT_OPTIMIZER_NADAM || kind == WEFT_OPTIMIZER_RADAM) {
+        o.decoupled = below(2);
+    }
+    if (kind == WEFT_OPTIMIZER_SGD || kind == WEFT_OPTIMIZER_RMSPROP) {
+        o.momentum = below(3) == 0 ? 0 : 0.75;
+        o.nesterov = o.momentum != 0 && below(2);
+        o.dampening = o.nesterov || below(2) ? 0 : 0.5;
+    }
+    return o;
+}
+
+static void case_kind(weft_optimizer kind)
+{
+    scene s;
+    make_scene(&s);
+    const weft_optimizer_options options = any_options(kind);
+    const int states = weft_optimizer_states(&options), before = below(2) ? 0 : 20; /* then RAdam divides */
+    weft_tensor *listed[SCENE_STATES * MAX_ITEMS];
+    for (int k = 0; k < states; k++) {
+        for (int i = 0; i < s.n; i++) {
+            listed[k * s.n + i] = s.states[k][i];
+        }
+    }
+    for (int step = before + 1; step <= before + STEPS; step++) {
+        new_gradients(&s);
+        for (int i = 0; i < s.n; i++) {
+            if (s.gradient_tensors[i] != NULL) {
+                reference(&s.items[i], s.gradients[i].dense, &options, step);
+            }
+        }
+        assert_int_equal(weft_optimizer_step(s.n, s.parameters, s.gradient_tensors, states == 0 ? NULL : listed, step, &options),
+                         WEFT_OK);
+        check_scene(&s, states);
+        drop_gradients(&s);
+    }
+    drop_scene(&s);
+}
+
+#define CASE(name, kind)                                                                                     \
+    static void case_##name(void)                                                                            \
+    {                                                                                                        \
+        case_kind(WEFT_OPTIMIZER_##kind);                                                                    \
+    }
+CASE(sgd, SGD)
+CASE(adam, ADAM)
+CASE(adamw, ADAMW)
+CASE(rmsprop, RMSPROP)
+CASE(adagrad, ADAGRAD)
+CASE(adadelta, ADADELTA)
+CASE(adamax, ADAMAX)
+CASE(nadam, NADAM)
+CASE(radam, RADAM)
+CASE(lion, LION)
+
+/* ---- by themselves ------------------------------------------------------------------------------------- */
+
+static void start_with_mesh(void)
+{
+    int64_t ranks[] = { 2 };
+    start_world(NULL, NULL);
+    assert_int_equal(weft_mesh_push(weft_mesh_create(1, ranks, NULL)), WEFT_OK);
+}
+
+static void finish(void)
+{
+    assert_int_equal(weft_mesh_pop(), WEFT_OK);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+static void refuses(weft_optimizer_options o, const char *name)
+{
+    int64_t shape[] = { 4 };
+    weft_scope_begin();
+    weft_tensor *p = weft_ones(WEFT_F32, 1, shape, NULL, NULL), *g = weft_ones(WEFT_F32, 1, shape, NULL, NULL);
+    weft_tensor *states[] = { weft_zeros_like(p), weft_zeros_like(p), weft_zeros_like(p) };
+    assert_int_equal(weft_optimizer_step(1, &p, &g, states, 1, &o), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, name);
+    assert_int_equal(weft_optimizer_states(&o), 0);
+    assert_error(WEFT_ERR_INVALID, name);
+    float values[4];
+    assert_int_equal(weft_to_host(p, values, sizeof(values)), WEFT_OK);
+    assert_true(values[0] == 1);
+    weft_scope_end();
+}
+
+static weft_optimizer_options of_kind(weft_optimizer kind)
+{
+    weft_optimizer_options o;
+    assert_int_equal(weft_optimizer_options_init(&o, kind), WEFT_OK);
+    return o;
+}
+
+static void test_arguments(void **state)
+{
+    (void)state;
+    start_with_mesh();
+    weft_optimizer_options o = of_kind(WEFT_OPTIMIZER_NADAM);
+    assert_true(o.learning_rate == 2e-3 && o.momentum_decay == 4e-3 && o.size == sizeof(o));
+    assert_int_equal(weft_optimizer_options_init(&o, (weft_optimizer)NUM_KINDS), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "kind");
+    assert_int_equal(weft_optimizer_options_init(NULL, WEFT_OPTIMIZER_SGD), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "options");
+    o.beta1 = 1;
+    refuses(o, "beta1");
+    o = of_kind(WEFT_OPTIMIZER_SGD);
+    o.nesterov = true;
+    refuses(o, "nesterov");
+    o = of_kind(WEFT_OPTIMIZER_RMSPROP);
+    o.momentum = NAN;
+    refuses(o, "momentum");
+    o = of_kind(WEFT_OPTIMIZER_ADAGRAD);
+    o.learning_rate_decay = -1;
+    refuses(o, "learning_rate_decay");
+    weft_scope_begin();
+    int64_t shape[] = { 4 };
+    weft_tensor *p = weft_ones(WEFT_F32, 1, shape, NULL, NULL), *g = weft_ones(WEFT_F32, 1, shape, NULL, NULL), *twice[] = { g, p };
+    o = of_kind(WEFT_OPTIMIZER_LION);
+    assert_int_equal(weft_optimizer_step(1, &p, &g, NULL, 1, &o), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "states");
+    assert_int_equal(weft_optimizer_step(1, &p, &g, &p, 1, &o), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "states[0]");
+    assert_int_equal(weft_optimizer_step(1, &p, &g, &g, 0, &o), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "step");
+    o = of_kind(WEFT_OPTIMIZER_NADAM);
+    assert_int_equal(weft_optimizer_step(1, &p, &g, twice, 1, &o), WEFT_ERR_INVALID);
+    weft_clear_error();
+    weft_scope_end();
+    finish();
+}
+
+/* Infinite and undefined gradients: as the formulas go, and only where they are. */
+static void test_extreme_gradients(void **state)
+{
+    (void)state;
+    start_with_mesh();
+    weft_scope_begin();
+    int64_t shape[] = { 4 };
+    static const float values[] = { 1, INFINITY, NAN, 0 };
+    for (int kind = WEFT_OPTIMIZER_RMSPROP; kind < NUM_KINDS; kind++) {
+        const weft_optimizer_options o = of_kind((weft_optimizer)kind);
+        weft_tensor *p = weft_ones(WEFT_F32, 1, shape, NULL, NULL), *states[] = { weft_zeros_like(p), weft_zeros_like(p) };
+        weft_tensor *g = weft_distribute(WEFT_F32, 1, shape, values, NULL, NULL);
+        float after[4];
+        assert_int_equal(weft_optimizer_step(1, &p, &g, states, 1, &o), WEFT_OK);
+        assert_int_equal(weft_to_host(p, after, sizeof(after)), WEFT_OK);
+        assert_true(after[0] < 1 && after[3] == 1 && isnan(after[2]));
+        assert_true(kind == WEFT_OPTIMIZER_LION ? after[1] < 1 : kind == WEFT_OPTIMIZER_RADAM ? after[1] == -INFINITY : isnan(after[1]));
+    }
+    weft_scope_end();
+    finish();
+}
+
+static const family families[] = {
+    { "sgd", case_sgd },           { "adam", case_adam },     { "adamw", case_adamw }, { "rmsprop", case_rmsprop }, { "adagrad", case_adagrad },
+    { "adadelta", case_adadelta }, { "adamax", case_adamax }, { "nadam", case_nadam }, { "radam", case_radam },     { "lion", case_lion },
+};
+
+static const suite operations = { families, sizeof(families) / sizeof(families[0]), 24, 1, NULL };
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_extreme_gradients),
+    };
+    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
+}
