@@ -86,6 +86,10 @@ def test_goes_on_from_its_state(mesh, name):
 
     other = restored(maximize=True)
     again = restored()
+    counts = again.state_dict()["steps"].numpy()
+    again.steps += 3
+    np.testing.assert_array_equal(again.state_dict()["steps"].numpy(), counts + 3 * (counts > 0))
+    again.steps -= 3
     expected = steps(first)
     for mine, theirs in zip(steps(again), expected):
         np.testing.assert_array_equal(mine, theirs)
