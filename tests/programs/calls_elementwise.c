@@ -249,9 +249,9 @@ enum {
     CALLS(name_, out[0] = weft_##name_(in[0], in[1]))                                                        \
     DETAILS(name_, .inputs = 2, __VA_ARGS__)
 
-BINARY(add, .types = ALL_TYPES, BOTH(add), .passes = PASSES_SUM, .signs = true)
+BINARY(add, .types = EVERY_TYPE, BOTH(add), .passes = PASSES_SUM, .signs = true)
 BINARY(sub, .types = NUMBERS, BOTH(sub), .passes = PASSES_SUM, .signs = true)
-BINARY(mul, .types = ALL_TYPES, BOTH(mul), .passes = PASSES_PRODUCT, .wide_scalar = true, .signs = true)
+BINARY(mul, .types = EVERY_TYPE, BOTH(mul), .passes = PASSES_PRODUCT, .wide_scalar = true, .signs = true)
 BINARY(div, .types = ALL_TYPES, .result = RESULT_FLOATING, .real = real_div, .wide_scalar = true,
        .passes = PASSES_FACTOR, .signs = true)
 BINARY(floor_div, .types = NUMBERS, BOTH(floor_div))
@@ -340,7 +340,7 @@ CALLS(clamp, out[0] = weft_clamp(in[0], real[0], real[1]))
 DETAILS(clamp, .inputs = 1, .numbers = 2, .types = NUMBERS, BOTH(clamp))
 
 CALLS(to_type, out[0] = weft_to_type(in[0], dtype))
-DETAILS(to_type, .inputs = 1, .types = ALL_TYPES, .result = RESULT_GIVEN, .real = real_copy,
+DETAILS(to_type, .inputs = 1, .types = EVERY_TYPE, .result = RESULT_GIVEN, .real = real_copy,
         .whole = whole_same)
 
 #define TWO_NUMBERED(name_, ...)                                                                             \
