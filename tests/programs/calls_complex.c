@@ -17,8 +17,10 @@ CALLS(of_complex, weft_scope_begin(); out[0] = weft_scope_keep(whole[0] == 0   ?
                            : whole[0] == 6 ? weft_abs(weft_mul(weft_complex(in[0], in[1]), weft_sgn(weft_complex(in[0], in[1]))))
                            : whole[0] == 7
                                ? weft_reshape(weft_real(weft_conv1d(weft_reshape(weft_complex(in[0], in[1]), 3, (int64_t[]){ -1, 1, 1 }),
-                                     weft_complex(weft_ones(weft_tensor_dtype(in[0]), 3, (int64_t[]){ 1, 1, 1 }, weft_tensor_mesh(in[0]), NULL),
-                                         weft_ones(weft_tensor_dtype(in[0]), 3, (int64_t[]){ 1, 1, 1 }, weft_tensor_mesh(in[0]), NULL)),
+                                     weft_complex(weft_ones(weft_tensor_dtype(in[0]), 3, (int64_t[]){ 1, 1, 1 },
+                                                            weft_tensor_mesh(in[0]), NULL),
+                                                  weft_ones(weft_tensor_dtype(in[0]), 3, (int64_t[]){ 1, 1, 1 },
+                                                            weft_tensor_mesh(in[0]), NULL)),
                                      NULL, NULL)), ndim, shape)
                            : whole[0] == 8 ? weft_var(weft_complex(in[0], in[1]), -1, 0, true)
                                            : weft_square(weft_std(weft_complex(in[0], in[1]), -1, 0, true))); weft_scope_end())
