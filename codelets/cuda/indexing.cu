@@ -171,6 +171,85 @@ template <typename T> __global__ void run_scatter(const weft_device_call call)
     }
 }
 
+/* ---- sums of integers, scattered into few lines ------------------------------------------------------------- */
+
+enum { BINS = 2048, BIN_THREADS = 256 };
+
+__global__ void run_clear(const weft_device_call call)
+{
+    const weft_device_view &out = call.views[0];
+    for (int64_t i = weft_first_index(); i < out.count; i += weft_index_step()) {
+        clear_element(weft_place_of(call, 0, i), weft_size_of(out.dtype));
+    }
+}
+
+/* Number of the output's element to which element i of the source is added; -1: it is elsewhere, or the index is invalid. */
+__device__ int64_t scatter_target(const weft_device_call &call, int64_t inner, int64_t length, int64_t i)
+{
+    const int dim = (int)call.numbers[WEFT_INDEXED_DIM];
+    const int64_t above = weft_quotient(i, inner), outer = weft_quotient(above, length);
+    const int64_t at = call.numbers[WEFT_INDEXED_TOGETHER] != 0 ? above - outer * length : i;
+    const int64_t place = place_along(call, 0, dim, weft_get<int64_t>(call, weft_input(call, 1), at), (uint64_t)i);
+    return place < 0 ? -1 : (outer * call.views[0].extent[dim] + place) * inner + (i - above * inner);
+}
+
+template <typename T> __device__ void add_to(const weft_device_call &call, int64_t target, T value)
+{
+    const weft_device_place to = weft_place_of(call, 0, target);
+    atomicAdd((T *)to.memory + to.place, value);
+}
+
+/* Threads add in any order: the bits are the same, since integers wrap around. */
+template <typename T> __global__ void run_scatter_sums(const weft_device_call call)
+{
+    const int source = weft_input(call, 0), dim = (int)call.numbers[WEFT_INDEXED_DIM];
+    const int64_t inner = inner_of(call.views[source], dim), length = call.views[source].extent[dim];
+    for (int64_t i = weft_first_index(); i < call.views[source].count; i += weft_index_step()) {
+        const int64_t target = scatter_target(call, inner, length, i);
+        if (target >= 0) {
+            add_to(call, target, (T)(uint64_t)weft_get<int64_t>(call, source, i));
+        }
+    }
+}
+
+/* Up to BINS results: a block adds in shared memory, so that few additions meet at one place. */
+template <typename T> __global__ void run_scatter_bins(const weft_device_call call)
+{
+    __shared__ T bins[BINS];
+    const int source = weft_input(call, 0), dim = (int)call.numbers[WEFT_INDEXED_DIM];
+    const int64_t inner = inner_of(call.views[source], dim), length = call.views[source].extent[dim], count = call.views[0].count;
+    for (int64_t bin = threadIdx.x; bin < count; bin += BIN_THREADS) {
+        bins[bin] = 0;
+    }
+    __syncthreads();
+    for (int64_t i = weft_first_index(); i < call.views[source].count; i += weft_index_step()) {
+        const int64_t target = scatter_target(call, inner, length, i);
+        if (target >= 0) {
+            atomicAdd(bins + target, (T)(uint64_t)weft_get<int64_t>(call, source, i));
+        }
+    }
+    __syncthreads();
+    for (int64_t bin = threadIdx.x; bin < count; bin += BIN_THREADS) {
+        if (bins[bin] != 0) {
+            add_to(call, bin, bins[bin]);
+        }
+    }
+}
+
+template <typename T> int launch_scatter_sums(weft_device_call &call, weft_cuda_queue *queue)
+{
+    constexpr int64_t part = BIN_THREADS * 16, most = 2048; /* elements and number of blocks */
+    const int64_t count = call.views[call.num_outputs].count, blocks = (count + part - 1) / part;
+    int failed = call.first ? weft_call_launch(run_clear, call.views[0].count, call, queue) : 0;
+    if (failed != 0 || count == 0 || call.views[0].count > BINS) {
+        return failed != 0 ? failed : weft_call_launch_checked(run_scatter_sums<T>, count, call, queue);
+    }
+    failed = weft_error_begin(&call.error, queue);
+    failed = failed != 0 ? failed
+                         : weft_launch_blocks(run_scatter_bins<T>, (unsigned)(blocks < most ? blocks : most), BIN_THREADS, queue->stream, call);
+    return failed != 0 ? failed : weft_error_end(call.error, queue);
+}
+
 /* ---- triangles ----------------------------------------------------------------------------------------- */
 
 template <bool lower> __global__ void run_triangle(const weft_device_call call)
@@ -476,6 +555,10 @@ int weft_cuda_scatter(const weft_task_run *run, weft_cuda_queue *queue)
     int64_t lines = 1;
     for (int d = 0; d < out.ndim; d++) {
         lines *= d == call.numbers[WEFT_INDEXED_DIM] ? 1 : out.extent[d];
+    }
+    constexpr int64_t FEW_LINES = 4096; /* a thread for each would leave most of a device idle */
+    if (failed == 0 && lines < FEW_LINES && call.numbers[WEFT_SCATTER_OP] == WEFT_SUM && (out.dtype == WEFT_I64 || out.dtype == WEFT_I32)) {
+        return out.dtype == WEFT_I64 ? launch_scatter_sums<unsigned long long>(call, queue) : launch_scatter_sums<unsigned>(call, queue);
     }
     weft_device_kernel kernel = out.dtype == WEFT_F64   ? run_scatter<double>
                                 : out.dtype >= WEFT_I64 ? run_scatter<int64_t>

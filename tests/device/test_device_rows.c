@@ -256,6 +256,32 @@ static void test_lookups(void **state)
     assert_true(invalid > CASES / 4);
 }
 
+/* Counts: one line, of few and of many elements, some of them elsewhere; other integers than 1 are added likewise. */
+static void test_counts(void **state)
+{
+    (void)state;
+    const int64_t bins[] = { 1, 10, 2048, 2049, 5000 };
+    int invalid = 0;
+    for (int i = 0; i < 60; i++) {
+        view_case c;
+        begin_case(&c, WEFT_KERNEL_scatter);
+        const weft_dtype type = i % 2 == 0 ? WEFT_I64 : WEFT_I32;
+        part out = part_with((part){ .ndim = 1 }, 0, bins[below(5)]), source = part_with((part){ .ndim = 1 }, 0, below(7000));
+        const int64_t size = out.shape[0];
+        if (size > 1 && below(2) == 0) {
+            out.offset[0] = below(size);
+            out.extent[0] = 1 + below(size - out.offset[0]);
+        }
+        c.args->numbers[WEFT_INDEXED_TOGETHER] = true;
+        add_output(&c, type, &out, true);
+        add_input(&c, type, &source, false);
+        add_indices(&c, &source, size, i % 5 == 0);
+        run_case(&c);
+        invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
+    }
+    assert_true(invalid > 0);
+}
+
 static void test_indices_alone(void **state)
 {
     (void)state;
@@ -549,7 +575,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_reductions),
         cmocka_unit_test(test_reductions), cmocka_unit_test(test_places),        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_lookups),    cmocka_unit_test(test_indices_alone), cmocka_unit_test(test_triangles),
+        cmocka_unit_test(test_lookups), cmocka_unit_test(test_counts),    cmocka_unit_test(test_indices_alone), cmocka_unit_test(test_triangles),
         cmocka_unit_test(test_scans),      cmocka_unit_test(test_embeddings),    cmocka_unit_test(test_gradients_of_losses),
         cmocka_unit_test(test_losses),     cmocka_unit_test(test_sorting),       cmocka_unit_test(test_rotary),
         cmocka_unit_test(test_fast_reductions), cmocka_unit_test(test_fast_softmax), cmocka_unit_test(test_fast_norms),
