@@ -146,8 +146,8 @@ static void measure_product(const cuda_side *cuda)
 
 enum { HEADS = 16, LENGTH = 2048, WIDTH = 64, IMAGES = 32, CHANNELS = 128, PIXELS = 56 };
 
-static weft_tensor *a, *b, *gain, *half_a, *half_b, *half_gain, *column, *images, *filters, *half_images, *half_filters, *heads, *half_heads,
-    *moments[2];
+static weft_tensor *a, *b, *gain, *half_a, *half_b, *half_gain, *column, *images, *filters, *half_images,
+    *half_filters, *heads, *half_heads, *moments[2];
 
 #define CALL(name, expression)                                                                               \
     static weft_tensor *call_##name(void)                                                                    \

@@ -154,8 +154,9 @@ template <typename T> int launch_scatter_sums(weft_device_call &call, weft_cuda_
         return failed != 0 ? failed : weft_call_launch_checked(run_scatter_sums<T>, count, call, queue);
     }
     failed = weft_error_begin(&call.error, queue);
-    failed = failed != 0 ? failed
-                         : weft_launch_blocks(run_scatter_bins<T>, (unsigned)(blocks < most ? blocks : most), BIN_THREADS, queue->stream, call);
+    if (failed == 0) {
+        failed = weft_launch_blocks(run_scatter_bins<T>, (unsigned)(blocks < most ? blocks : most), BIN_THREADS, queue->stream, call);
+    }
     return failed != 0 ? failed : weft_error_end(call.error, queue);
 }
 
@@ -215,7 +216,8 @@ int weft_cuda_scatter(const weft_task_run *run, weft_cuda_queue *queue)
     if (failed == 0 && lines < FEW_LINES && call.numbers[WEFT_SCATTER_OP] == WEFT_SUM && (out.dtype == WEFT_I64 || out.dtype == WEFT_I32)) {
         return out.dtype == WEFT_I64 ? launch_scatter_sums<unsigned long long>(call, queue) : launch_scatter_sums<unsigned>(call, queue);
     }
-    if (failed == 0 && lines < FEW_LINES && out.count > 0 && out.count <= FEW_ELEMENTS && call.views[call.num_outputs].extent[dim] >= LONG) {
+    const bool is_long = failed == 0 && call.views[call.num_outputs].extent[dim] >= LONG;
+    if (is_long && lines < FEW_LINES && out.count > 0 && out.count <= FEW_ELEMENTS) {
         return out.dtype == WEFT_F64   ? launch_scatter_found<double>(call, queue)
                : out.dtype >= WEFT_I64 ? launch_scatter_found<int64_t>(call, queue)
                                        : launch_scatter_found<float>(call, queue);

@@ -279,6 +279,7 @@ static void test_counts(void **state)
             out.offset[0] = below(size);
             out.extent[0] = 1 + below(size - out.offset[0]);
         }
+        c.panel_rows = 500 + below(7000);
         c.args->numbers[WEFT_INDEXED_TOGETHER] = true;
         add_output(&c, type, &out, true);
         add_input(&c, type, &source, false);
