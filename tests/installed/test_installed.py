@@ -183,6 +183,7 @@ class Copy(Folder):
         self.assertIn("Usage", weft.run([programs / "weft-plan", "--help"]))
         self.assertIn("weft-predict", weft.run([programs / "weft-predict", "--help"]))
         self.assertIn("weft-profile", weft.run([programs / "weft-profile", "--help"]))
+        self.assertIn("weft-run", weft.run([programs / "weft-run", "--help"]))
 
     def test_profile_finds_what_it_reads(self):
         tools = weft.prefix / "libexec" / "weft" / "tools" / "profile"
