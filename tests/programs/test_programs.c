@@ -260,7 +260,7 @@ static const char *const not_in_the_table[] = {
     "weft_graph_require", "weft_graph_omit_requirements", "weft_graph_derive_numbers", "weft_graph_test", "weft_graph_size",
     "weft_autocast_end", "weft_autocast_dtype", "weft_autocast_print",
     "weft_fake", "weft_fake_like", "weft_tensor_is_fake", "weft_print_pending",
-    "weft_tensor_print_text", "weft_version",
+    "weft_tensor_print_text", "weft_version", "weft_build_info",
     "weft_placements_format", "weft_tensor_shape", "weft_tensor_num_elements",
     "weft_mesh_ranks", "weft_mesh_names", "weft_mesh_create", "weft_mesh_of_ranks", "weft_mesh_flatten",
     "weft_mesh_slice", "weft_local_map", "weft_tensor_flatten", "weft_tensor_unflatten", "weft_from_local_ex", "weft_from_dlpack", "weft_from_dlpack_unversioned", "weft_to_dlpack",
