@@ -109,7 +109,7 @@ WEFT_INLINE double weft_zeta(double s, double q)
 /* The n-th derivative of digamma, n >= 1: (-1)^(n + 1) n! zeta(n + 1, x). */
 WEFT_INLINE double weft_polygamma_of(double n, double x)
 {
-    return n == 1 ? weft_trigamma(x) : (fmod(n, 2) != 0 ? 1 : -1) * tgamma(n + 1) * weft_zeta(n + 1, x);
+    return n == 1 ? weft_trigamma(x) : (n - 2 * floor(n / 2) != 0 ? 1 : -1) * tgamma(n + 1) * weft_zeta(n + 1, x);
 }
 
 /* e^-|x| times the modified Bessel function of order n = 0 or 1: the series of powers, all of one sign, below 30, and the
