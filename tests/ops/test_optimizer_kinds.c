@@ -340,8 +340,9 @@ static void test_equal_gradients(void **state)
 }
 
 static const family families[] = {
-    { "sgd", case_sgd },           { "adam", case_adam },     { "adamw", case_adamw }, { "rmsprop", case_rmsprop }, { "adagrad", case_adagrad },
-    { "adadelta", case_adadelta }, { "adamax", case_adamax }, { "nadam", case_nadam }, { "radam", case_radam },     { "lion", case_lion },
+    { "sgd", case_sgd },         { "adam", case_adam },         { "adamw", case_adamw },   { "rmsprop", case_rmsprop },
+    { "adagrad", case_adagrad }, { "adadelta", case_adadelta }, { "adamax", case_adamax }, { "nadam", case_nadam },
+    { "radam", case_radam },     { "lion", case_lion },
 };
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 24, 1, NULL };

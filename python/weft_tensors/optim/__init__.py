@@ -101,8 +101,8 @@ class Optimizer:
         return {}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The optimiser's tensors by name, the parameters' numbers of steps among them: save_checkpoint() saves them, load_checkpoint(path, optimizer)
-        sets them. Settings are the program's."""
+        """The optimiser's tensors by name, the parameters' numbers of steps among them: save_checkpoint() saves them,
+        load_checkpoint(path, optimizer) sets them. Settings are the program's."""
         return {**self._tensors(), "steps": asarray(self._counts, dtype=int64)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
