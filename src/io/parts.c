@@ -70,7 +70,8 @@ static void free_names(int count, char *names[])
     }
 }
 
-/* Whether the folder or the former index has the name, whose file may be lost. False with an outcome: no memory. */
+/* Whether nothing in the folder has the name, nor the former index, whose file of this name may be lost. False with an outcome: no
+ * memory. */
 static bool is_free(const char *path, const char *name, const weft_file_index *former, weft_outcome *outcome)
 {
     char *file = name == NULL ? NULL : weft_path_beside(path, name);
