@@ -27,14 +27,17 @@
  *
  * A save replaces a file at PATH, or a symbolic link to one (not the file that the link points to). Nothing is
  * written, and the status is WEFT_ERR_IO, if PATH is anything else (a pipe, a device), or if PATH.tmp is a link or
- * another name of some file. Only regular files are read, also through links.
+ * another name of some file. If an index stands at PATH and cannot be read, the status is WEFT_ERR_IO; one that is damaged is replaced.
+ * Only regular files are read, also through links.
  *
  * **Several files.** If PATH ends in ".index.json", it is the index of a checkpoint in several files, as Hugging Face has it:
  * saving to "model.safetensors.index.json" writes "model-00001-of-00003.safetensors" and so on beside it, each with at most
  * weft_checkpoint_options.max_file_bytes of tensors, or one tensor. Loading opens the files that have the tensors it names.
- * The index is replaced last, so PATH is always a whole checkpoint. A save to a path that has an index gives its files
- * names that the old index does not have ("model-1-00001-of-00003.safetensors"), and then removes those of the old one
- * whose names begin with "model-". The metadata are in the first file.
+ * The index is replaced last, so PATH is always a whole checkpoint. A save gives its files names that nothing in the folder has
+ * ("model-1-00001-of-00003.safetensors", if the first ones are taken), so that several indexes may lie in one folder. Then it removes
+ * the old index's files whose names begin with "model-". The metadata are in the first file.
+ * A killed run leaves PATH-1.tmp and so on, which the next save to PATH overwrites or removes. Do not give such names to files of
+ * your own.
  *
  * The file's metadata has checksums (CRC-32C) of the header and of each tensor. If they do not match, the load fails.
  * Files of other programs have no checksums, so weft checks only their structure. */
@@ -68,7 +71,7 @@ static inline void weft_checkpoint_options_init(weft_checkpoint_options *options
  * Saves tensors to a file. BLOCKS until the file is on disk. Every process calls it with the same arguments, and all
  * get the same status and message. Tensors may have any layout, on any meshes; Partial is reduced.
  *
- * \param path     path of the file, or of an index (".index.json"); an existing file is replaced
+ * \param path     path of the file, or of an index (".index.json", whose name is UTF-8, and n > 0); an existing file is replaced
  * \param names    n distinct names, UTF-8, not empty, not "__metadata__"
  * \param tensors  n tensors; if one has several names, it is saved once for each
  * \param options  metadata; NULL: none
@@ -77,7 +80,8 @@ static inline void weft_checkpoint_options_init(weft_checkpoint_options *options
  *         process and the reason); WEFT_ERR_STATE if a tensor has no data, if the program has acquired a shard
  *         (weft_local_acquire()) that this call would wait for, or if a save to this path is under way; the status of
  *         an earlier call whose tasks failed; WEFT_ERR_UNSUPPORTED in a fake world. After an error the old file is
- *         unchanged.
+ *         unchanged, unless the message says "renamed": the new file is in its place, and the file system could not confirm
+ *         that this outlasts a crash of the machine.
  *
  * For example, with the options of the file comment above:
  *
@@ -132,11 +136,11 @@ WEFT_API weft_status weft_checkpoint_load(const char *path, int n, const char *c
 
 /* ---- contents -------------------------------------------------------------------------------------------- */
 
-/** The header of a file: names, types, shapes and metadata. */
+/** The contents of a file, or of all files of an index: names, types, shapes and metadata. */
 typedef struct weft_checkpoint_file weft_checkpoint_file;
 
-/** Read and check the header of a file, and close it. Local: a single process may call them. NULL on error:
- * WEFT_ERR_INVALID, WEFT_ERR_IO. The strings of the file are valid until weft_checkpoint_close() or weft_finalize().
+/** Read and check the header of a file, or of each file of an index, and close it. Local: a single process may call them. NULL on
+ * error: WEFT_ERR_INVALID, WEFT_ERR_IO, WEFT_ERR_NOMEM. The strings of the file are valid until weft_checkpoint_close() or weft_finalize().
  * \{ */
 WEFT_API weft_checkpoint_file *weft_checkpoint_open(const char *path);
 WEFT_API weft_status weft_checkpoint_close(weft_checkpoint_file *file);
@@ -225,7 +229,7 @@ WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const n
 typedef struct weft_hdf5_options {
     size_t size;         /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
     int compression;     /**< gzip's level, 1 (fast) to 9 (small); 0: none */
-    int64_t chunk_bytes; /**< most bytes of a chunk before compression; 0: 1 MiB with compression, and no chunks without */
+    int64_t chunk_bytes; /**< most bytes of a chunk before compression, at least 16; 0: 1 MiB with compression, and no chunks without */
 } weft_hdf5_options;
 
 /** Sets all fields to 0, and `size`. */
@@ -236,8 +240,9 @@ static inline void weft_hdf5_options_init(weft_hdf5_options *options)
 }
 
 /** weft_hdf5_save() with options; NULL: none. BLOCKS. Datasets in chunks have checksums (Fletcher's, of HDF5), so that a load
- * notices damage; bytes are sorted by significance before compression (HDF5's shuffle). A chunk is at most the shard of the first rank.
- * Where chunks and shards have the same borders, as of shards of one size, no chunk is written twice. Tensors without dimensions or elements are stored
+ * notices damage; bytes are sorted by significance before compression (HDF5's shuffle). A chunk is at most the shard of the first rank,
+ * and divides its extents if that does not need twice as many chunks. Where shards of one size consist of whole chunks, no chunk is
+ * written twice. Tensors without dimensions or elements are stored
  * as by weft_hdf5_save(). WEFT_ERR_UNSUPPORTED also if libhdf5 was built without gzip. */
 WEFT_API weft_status weft_hdf5_save_ex(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
                                        const weft_hdf5_options *options);

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base.h"
+
 /* POSIX leaves larger ones undefined (SSIZE_MAX); Linux cuts them. */
 static const int64_t LARGEST = 1 << 30;
 
@@ -53,6 +55,17 @@ const char *weft_disk_open(const char *path, int *file, int64_t *size)
     wrong = fstat(*file, &about) != 0 ? "fstat" : why_not(&about);
     *size = about.st_size;
     return wrong == NULL ? NULL : give_up(file, wrong);
+}
+
+uint64_t weft_disk_stamp(int file)
+{
+    struct stat about;
+    if (fstat(file, &about) != 0) {
+        return 0;
+    }
+    const uint64_t parts[] = { (uint64_t)about.st_dev, (uint64_t)about.st_ino, (uint64_t)about.st_size,
+                               (uint64_t)about.st_mtim.tv_sec, (uint64_t)about.st_mtim.tv_nsec };
+    return weft_hash_bytes(parts, sizeof(parts), 0);
 }
 
 const char *weft_disk_read(int file, void *bytes, int64_t count, int64_t offset)
@@ -136,6 +149,8 @@ const char *weft_disk_finish(int file)
     return step;
 }
 
+#define NOT_DURABLE "renamed, but a crash of the machine may undo it: "
+
 /* Some file systems cannot sync a folder, and say EINVAL. */
 static const char *sync_folder_of(const char *path)
 {
@@ -143,27 +158,52 @@ static const char *sync_folder_of(const char *path)
     size_t length = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
     char *folder = malloc(length + 2);
     if (folder == NULL) {
-        return "open";
+        return NOT_DURABLE "open the folder";
     }
     memcpy(folder, length == 0 ? "." : path, length == 0 ? 1 : length);
     folder[length == 0 ? 1 : length] = '\0';
     int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(folder);
     if (file < 0) {
-        return "open the folder";
+        return NOT_DURABLE "open the folder";
     }
     bool failed = fsync(file) != 0 && errno != EINVAL;
     int reason = errno;
     close(file);
     errno = reason;
-    return failed ? "fsync of the folder" : NULL;
+    return failed ? NOT_DURABLE "fsync of the folder" : NULL;
 }
 
-const char *weft_disk_rename(const char *from, const char *to)
+const char *weft_disk_rename(const char *from, const char *to, bool *renamed)
 {
     struct stat about;
     const char *wrong = stat(to, &about) == 0 ? why_not(&about) : NULL;
-    return wrong != NULL ? wrong : rename(from, to) != 0 ? "rename" : sync_folder_of(to);
+    *renamed = wrong == NULL && rename(from, to) == 0;
+    return *renamed ? sync_folder_of(to) : wrong != NULL ? wrong : "rename";
+}
+
+/* An empty file of its own takes the name first, because rename() would replace another's. */
+const char *weft_disk_rename_new(const char *from, const char *to, bool *renamed)
+{
+    int file = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    *renamed = false;
+    if (file < 0) {
+        return "rename";
+    }
+    close(file);
+    const char *failed = weft_disk_rename(from, to, renamed);
+    if (!*renamed) {
+        int reason = errno;
+        unlink(to);
+        errno = reason;
+    }
+    return failed;
+}
+
+bool weft_disk_is_taken(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0;
 }
 
 static const char *reason_of(int error, char *text, size_t size)

@@ -13,6 +13,8 @@
 
 /* Opens a regular file for reading; *size: its bytes. */
 const char *weft_disk_open(const char *path, int *file, int64_t *size);
+/* A digest that changes where another file takes the place of an open one, or somebody writes to it. */
+uint64_t weft_disk_stamp(int file);
 /* All `count` bytes. Fails where the file ends before. */
 const char *weft_disk_read(int file, void *bytes, int64_t count, int64_t offset);
 /* For a name that weft has made up. Opens or creates a regular file for writing; an old one keeps its contents. */
@@ -22,8 +24,13 @@ const char *weft_disk_create_new(const char *path, int *file);
 const char *weft_disk_write(int file, const void *bytes, int64_t count, int64_t offset);
 /* The file is on disk, and closed; closes it in any case. */
 const char *weft_disk_finish(int file);
-/* `from` becomes `to`, at once, and durably. Refuses to replace anything but a regular file. */
-const char *weft_disk_rename(const char *from, const char *to);
+/* `from` becomes `to`, at once, and durably. Refuses to replace anything but a regular file. *renamed may be true with a failure: `to`
+ * is the new file, but a crash of the machine may bring the old one back. */
+const char *weft_disk_rename(const char *from, const char *to, bool *renamed);
+/* The same, and fails with EEXIST where `to` is the name of anything. */
+const char *weft_disk_rename_new(const char *from, const char *to, bool *renamed);
+/* Whether a name is that of anything, also of a link that leads nowhere. */
+bool weft_disk_is_taken(const char *path);
 /* After a failure: removes what weft_disk_create() has made, and nothing that stood in its way. */
 void weft_disk_remove(const char *path);
 /* "write: No space left on device": a step that failed, with errno. Returns `text`. */

@@ -47,14 +47,12 @@ weft_status weft_hdf5_load(const char *path, int n, const char *const names[], w
 }
 #else
 
-enum { OUTCOME_NUMBERS = sizeof(weft_outcome) / sizeof(int64_t) };
-
 /* The outcome of one process, on all of them. A status with the error kept. */
 static weft_status broadcast(const char *function, int process, weft_outcome *outcome)
 {
-    int64_t numbers[OUTCOME_NUMBERS];
+    int64_t numbers[WEFT_OUTCOME_NUMBERS];
     memcpy(numbers, outcome, sizeof(numbers));
-    if (!weft_numbers_broadcast(function, process, OUTCOME_NUMBERS, numbers)) {
+    if (!weft_numbers_broadcast(function, process, WEFT_OUTCOME_NUMBERS, numbers)) {
         return weft_latest_status();
     }
     memcpy(outcome, numbers, sizeof(*outcome));
@@ -116,7 +114,7 @@ static void write_items(const weft_file_call *call, const char *path, weft_tenso
 {
     own_items items;
     if (!items_new(&items, call->n, tensors)) {
-        weft_outcome_fail(outcome, WEFT_ERR_IO, "no memory for the parts of %d tensors", call->n);
+        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, "no memory for the parts of %d tensors", call->n);
     }
     int acquired = 0;
     for (; acquired < items.count && outcome->status == WEFT_OK; acquired++) {
@@ -145,7 +143,7 @@ static void create(const save_request *request, const char *path, weft_tensor_im
     const weft_file_call *call = &request->call;
     const weft_layout **layouts = calloc((size_t)call->n + 1, sizeof(*layouts));
     if (layouts == NULL) {
-        weft_outcome_fail(outcome, WEFT_ERR_IO, "no memory for %d layouts", call->n);
+        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, "no memory for %d layouts", call->n);
         return;
     }
     for (int i = 0; i < call->n; i++) {
@@ -176,7 +174,8 @@ static weft_status write_in_turn(const save_request *request, const char *path, 
 /* On process 0. */
 static void take_place(const char *temporary, const char *path, weft_outcome *outcome)
 {
-    const char *failed = weft_disk_rename(temporary, path);
+    bool renamed;
+    const char *failed = weft_disk_rename(temporary, path, &renamed);
     if (failed != NULL) {
         weft_outcome_fail_disk(outcome, path, failed);
     }
@@ -241,6 +240,8 @@ static bool check_types(const weft_file_call *call)
     return true;
 }
 
+enum { LARGEST_ELEMENT = 16 }; /* bytes: WEFT_C128 */
+
 /* Fills in what 0 stands for. */
 static bool check_options(const char *function, weft_hdf5_options *options)
 {
@@ -248,9 +249,9 @@ static bool check_options(const char *function, weft_hdf5_options *options)
         weft_fail(WEFT_ERR_INVALID, function, "options->compression is %d, expected 0 to 9", options->compression);
         return false;
     }
-    if (options->chunk_bytes < 0 || options->chunk_bytes > UINT32_MAX) {
-        weft_fail(WEFT_ERR_INVALID, function, "options->chunk_bytes is %lld, expected 0 to %lld", (long long)options->chunk_bytes,
-                  (long long)UINT32_MAX);
+    if (options->chunk_bytes != 0 && (options->chunk_bytes < LARGEST_ELEMENT || options->chunk_bytes > UINT32_MAX)) {
+        weft_fail(WEFT_ERR_INVALID, function, "options->chunk_bytes is %lld, expected 0, or %d to %lld", (long long)options->chunk_bytes,
+                  LARGEST_ELEMENT, (long long)UINT32_MAX);
         return false;
     }
     if (options->compression > 0 && !weft_hdf5_compresses()) {
@@ -314,21 +315,10 @@ static void read_tensors(const weft_file_call *call, void *shards[], weft_outcom
     if (done) {
         weft_hdf5_read(call->path, num_parts, parts, outcome);
     } else {
-        weft_outcome_fail(outcome, WEFT_ERR_IO, "no memory to read %d tensors", call->n);
+        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, "no memory to read %d tensors", call->n);
     }
     free(parts);
     free(infos);
-}
-
-/* All or none of the processes have read all. A status with the error kept. */
-static weft_status agree(const char *function, weft_outcome *outcome)
-{
-    weft_status status = WEFT_OK;
-    for (int p = 0; p < weft_runtime.num_processes && status == WEFT_OK; p++) {
-        weft_outcome theirs = *outcome;
-        status = broadcast(function, p, &theirs);
-    }
-    return status;
 }
 
 static weft_status set_tensors(const weft_file_call *call, void *shards[])
@@ -354,19 +344,25 @@ static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
     }
     size_t count = (size_t)given->n * (size_t)weft_runtime.local_ranks;
     void **shards = calloc(count + 1, sizeof(*shards));
-    if (shards == NULL) {
+    int64_t *all = calloc((size_t)weft_runtime.num_processes * WEFT_OUTCOME_NUMBERS, sizeof(*all));
+    if (shards == NULL || all == NULL) {
+        free(shards);
+        free(all);
         return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to load %d tensors", given->n);
     }
     weft_outcome outcome = { .status = WEFT_OK };
+    int64_t mine[WEFT_OUTCOME_NUMBERS];
     read_tensors(given, shards, &outcome);
+    memcpy(mine, &outcome, sizeof(outcome));
     weft_scope_begin();
-    weft_status status = agree(call->function, &outcome);
+    weft_status status = weft_outcome_agree(call->function, WEFT_OUTCOME_NUMBERS, mine, all);
     status = status == WEFT_OK ? set_tensors(given, shards) : status;
     weft_scope_end_own();
     for (size_t i = 0; i < count; i++) {
         free(shards[i]);
     }
     free(shards);
+    free(all);
     return status;
 }
 

@@ -273,6 +273,19 @@ bool weft_hdf5_compresses(void)
     return H5Zfilter_avail(H5Z_FILTER_DEFLATE) > 0;
 }
 
+/* The extent of chunks of a shard that may have `room`: a divisor, so that shards of this extent have whole chunks, unless that would
+ * need twice as many chunks. */
+static int64_t cut(int64_t extent, int64_t room)
+{
+    int64_t least = weft_ceil_div(extent, room);
+    for (int64_t parts = least; parts < 2 * least; parts++) {
+        if (extent % parts == 0) {
+            return extent / parts;
+        }
+    }
+    return weft_ceil_div(extent, least);
+}
+
 /* At most the first rank's shard, and `most` bytes: the first dimensions are cut first, so that a chunk is a run of memory. */
 static void choose_chunk(const weft_layout *layout, int64_t most, hsize_t chunk[])
 {
@@ -280,8 +293,7 @@ static void choose_chunk(const weft_layout *layout, int64_t most, hsize_t chunk[
     int64_t bytes = (int64_t)weft_dtype_size(layout->dtype);
     for (int d = layout->ndim - 1; d >= 0; d--) {
         int64_t extent = shard.count > 0 ? shard.box.extent[d] : layout->shape[d];
-        int64_t room = weft_max_i64(1, most / bytes), parts = weft_ceil_div(extent, room);
-        chunk[d] = (hsize_t)weft_ceil_div(extent, parts);
+        chunk[d] = (hsize_t)cut(extent, weft_max_i64(1, most / bytes));
         bytes *= (int64_t)chunk[d];
     }
 }

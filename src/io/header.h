@@ -54,10 +54,10 @@ typedef struct weft_file_header {
 
 void weft_file_header_free(weft_file_header *header);
 
-/* Parses the first bytes of a file, `count` == 8 + N of them, of `file_bytes` in all. False with why: the file is
- * damaged, or no safetensors file; the header is then empty. Changes `bytes`. */
-bool weft_file_header_parse(weft_file_header *header, char *bytes, int64_t count, int64_t file_bytes, char *why,
-                            size_t why_size);
+/* Parses the first bytes of a file, `count` == 8 + N of them, of `file_bytes` in all. With why: WEFT_ERR_IO: the
+ * file is damaged, or no safetensors file; WEFT_ERR_NOMEM; the header is then empty. Changes `bytes`. */
+weft_status weft_file_header_parse(weft_file_header *header, char *bytes, int64_t count, int64_t file_bytes, char *why,
+                                   size_t why_size);
 /* N of the first 8 bytes. False with why: it cannot be. */
 bool weft_file_header_size(const unsigned char bytes[8], int64_t file_bytes, int64_t *size, char *why, size_t why_size);
 

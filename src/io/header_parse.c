@@ -122,7 +122,7 @@ static bool parse_tensor(weft_json *json, weft_file_header *header, char *name)
     }
     weft_file_tensor *tensor = weft_file_add_named(header, name);
     if (tensor == NULL) {
-        return weft_json_fail(json, "no memory for a tensor");
+        return weft_json_fail_memory(json, "a tensor");
     }
     int64_t count = 0;
     unsigned seen = 0;
@@ -169,7 +169,7 @@ static bool take_entry(weft_json *json, weft_file_header *header, own_entries *o
         own->header_crc_at = json->at - strlen(value) - 1;
     }
     if (place == NULL && !again) {
-        return weft_file_take_entry(header, key, value) || weft_json_fail(json, "no memory for metadata");
+        return weft_file_take_entry(header, key, value) || weft_json_fail_memory(json, "metadata");
     }
     free(key);
     if (!again) {
@@ -245,12 +245,9 @@ static void by_offset(const weft_file_tensor *tensor, weft_file_sort_key *out)
     out->second = tensor->end;
 }
 
-/* The tensors fill the data without gaps and overlaps. */
-static bool check_offsets(weft_file_header *header, char *why, size_t size)
+/* The tensors, which have been sorted, fill the data without gaps and overlaps. */
+static bool check_offsets(const weft_file_header *header, char *why, size_t size)
 {
-    if (!weft_file_sort(header, by_offset)) {
-        return refuse(why, size, "no memory for the tensors of the header");
-    }
     int64_t place = 0;
     for (size_t i = 0; i < header->tensors.count; i++) {
         const weft_file_tensor *tensor = &weft_file_tensors(header)[header->in_order[i]];
@@ -334,15 +331,15 @@ static bool check_checksums(weft_file_header *header, const own_entries *own, ch
     return true;
 }
 
-/* Pairs of F64 that the metadata call complex are WEFT_C128. */
-static bool find_pairs(weft_file_header *header, char *why, size_t size)
+/* Pairs of F64 that the metadata call complex are WEFT_C128. False: no memory. */
+static bool find_pairs(weft_file_header *header)
 {
     for (size_t i = 0; i < header->tensors.count; i++) {
         weft_file_tensor *tensor = &weft_file_tensors(header)[i];
         bool pairs = tensor->is_readable && tensor->type == WEFT_F64 && tensor->ndim > 0 && tensor->shape[tensor->ndim - 1] == 2;
         char *key = pairs ? weft_file_pairs_key(tensor->name) : NULL;
         if (pairs && key == NULL) {
-            return refuse(why, size, "no memory for the metadata");
+            return false;
         }
         if (pairs && weft_file_metadata(header, key) != NULL) {
             tensor->type = WEFT_C128;
@@ -372,25 +369,39 @@ bool weft_file_header_size(const unsigned char bytes[8], int64_t file_bytes, int
     return true;
 }
 
-bool weft_file_header_parse(weft_file_header *header, char *bytes, int64_t count, int64_t file_bytes, char *why,
-                            size_t why_size)
+static weft_status parse(weft_file_header *header, weft_json *json, own_entries *own, char *bytes, int64_t count, char *why,
+                         size_t size)
+{
+    if (json->length == 0 || json->text[0] != '{') {
+        refuse(why, size, "the header does not begin with '{': this is no safetensors file");
+        return WEFT_ERR_IO;
+    }
+    if (!parse_object(json, header, own)) {
+        refuse(why, size, "%s", json->why);
+        return json->no_memory ? WEFT_ERR_NOMEM : WEFT_ERR_IO;
+    }
+    bool sorted = weft_file_sort(header, by_offset);
+    if (sorted && (!check_offsets(header, why, size) || !check_checksums(header, own, bytes, count, why, size))) {
+        return WEFT_ERR_IO;
+    }
+    if (!sorted || !find_pairs(header)) {
+        refuse(why, size, "no memory for the tensors of the header");
+        return WEFT_ERR_NOMEM;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_file_header_parse(weft_file_header *header, char *bytes, int64_t count, int64_t file_bytes, char *why,
+                                   size_t why_size)
 {
     weft_json json = { .text = bytes + LENGTH_BYTES, .length = (size_t)count - LENGTH_BYTES };
     own_entries own = { .format = NULL };
     header->data_begin = count;
     header->data_bytes = file_bytes - count;
-    bool begins = json.length > 0 && json.text[0] == '{';
-    bool parsed = begins && parse_object(&json, header, &own);
-    if (!begins) {
-        refuse(why, why_size, "the header does not begin with '{': this is no safetensors file");
-    } else if (!parsed) {
-        refuse(why, why_size, "%s", json.why);
-    }
-    bool done = parsed && check_offsets(header, why, why_size) &&
-                check_checksums(header, &own, bytes, count, why, why_size) && find_pairs(header, why, why_size);
+    weft_status status = parse(header, &json, &own, bytes, count, why, why_size);
     free_own(&own);
-    if (!done) {
+    if (status != WEFT_OK) {
         weft_file_header_free(header);
     }
-    return done;
+    return status;
 }

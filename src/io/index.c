@@ -44,12 +44,13 @@ int weft_file_index_find(const weft_file_index *index, const char *name)
     return -1;
 }
 
-/* Tensors of one file mostly follow each other, and there are few files. */
 int weft_file_index_file(const weft_file_index *index, const char *name)
 {
-    for (size_t i = index->files.count; i > 0; i--) {
-        if (strcmp(weft_file_index_name(index, (int)i - 1), name) == 0) {
-            return (int)i - 1;
+    for (weft_map_slot *slot = weft_map_first(&index->by_file, hash_of(name)); slot != NULL;
+         slot = weft_map_next(&index->by_file, slot)) {
+        int number = (int)(uintptr_t)slot->value - 1;
+        if (strcmp(weft_file_index_name(index, number), name) == 0) {
+            return number;
         }
     }
     return -1;
@@ -66,6 +67,7 @@ void weft_file_index_free(weft_file_index *index)
     weft_vec_free(&index->files);
     weft_vec_free(&index->tensors);
     weft_map_free(&index->by_name);
+    weft_map_free(&index->by_file);
     *index = (weft_file_index){ .files = { 0 } };
 }
 
@@ -81,13 +83,16 @@ static int file_number(weft_json *json, weft_file_index *index, char *name)
     }
     char **place = is_plain && number < 0 ? weft_vec_push(&index->files, sizeof(*place)) : NULL;
     if (place != NULL) {
-        *place = name;
-        return (int)index->files.count - 1;
+        *place = name; /* the index's from here on */
+        if (weft_map_add(&index->by_file, hash_of(name), (void *)(uintptr_t)index->files.count)) {
+            return (int)index->files.count - 1;
+        }
+    } else {
+        free(name);
     }
     if (is_plain && number < 0) {
-        weft_json_fail(json, "no memory for the name of a file");
+        weft_json_fail_memory(json, "the name of a file");
     }
-    free(name);
     return number;
 }
 
@@ -104,11 +109,11 @@ static bool add_tensor(weft_json *json, weft_file_index *index, char *name, char
     weft_index_entry *entry = number < 0 ? NULL : weft_vec_push(&index->tensors, sizeof(*entry));
     if (entry == NULL) {
         free(name);
-        return number >= 0 && weft_json_fail(json, "no memory for a tensor");
+        return number >= 0 && weft_json_fail_memory(json, "a tensor");
     }
     *entry = (weft_index_entry){ name, number };
     return weft_map_add(&index->by_name, hash_of(name), (void *)(uintptr_t)index->tensors.count) ||
-           weft_json_fail(json, "no memory for a tensor");
+           weft_json_fail_memory(json, "a tensor");
 }
 
 static bool parse_weight_map(weft_json *json, weft_file_index *index)
@@ -143,15 +148,15 @@ static bool parse_index(weft_json *json, weft_file_index *index)
     return done && weft_json_end(json) && (has_map || weft_json_fail(json, "no weight_map"));
 }
 
-bool weft_file_index_parse(weft_file_index *index, const char *text, size_t length, char *why, size_t why_size)
+weft_status weft_file_index_parse(weft_file_index *index, const char *text, size_t length, char *why, size_t why_size)
 {
     weft_json json = { .text = text, .length = length, .of = "index" };
-    bool done = parse_index(&json, index);
-    if (!done) {
-        snprintf(why, why_size, "%s", json.why);
-        weft_file_index_free(index);
+    if (parse_index(&json, index)) {
+        return WEFT_OK;
     }
-    return done;
+    snprintf(why, why_size, "%s", json.why);
+    weft_file_index_free(index);
+    return json.no_memory ? WEFT_ERR_NOMEM : WEFT_ERR_IO;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------- */

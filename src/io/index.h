@@ -15,6 +15,7 @@ typedef struct weft_file_index {
     weft_vec files;   /* char *: their names */
     weft_vec tensors; /* weft_index_entry */
     weft_map by_name; /* of tensors: 1 + index */
+    weft_map by_file; /* of files: 1 + index */
 } weft_file_index;
 
 typedef struct weft_index_entry {
@@ -25,8 +26,8 @@ typedef struct weft_index_entry {
 /* Whether a path is that of an index: it ends in ".index.json". */
 bool weft_is_index_path(const char *path);
 
-/* False with why: damaged, or no index; the index is then empty. */
-bool weft_file_index_parse(weft_file_index *index, const char *text, size_t length, char *why, size_t why_size);
+/* With why: WEFT_ERR_IO: damaged, or no index; WEFT_ERR_NOMEM; the index is then empty. */
+weft_status weft_file_index_parse(weft_file_index *index, const char *text, size_t length, char *why, size_t why_size);
 void weft_file_index_free(weft_file_index *index);
 
 /* The number of the file that has the tensor; -1: none. */

@@ -22,6 +22,12 @@ bool weft_json_fail(weft_json *json, const char *format, ...)
     return false;
 }
 
+bool weft_json_fail_memory(weft_json *json, const char *what)
+{
+    json->no_memory |= !json->failed;
+    return weft_json_fail(json, "no memory for %s", what);
+}
+
 static void skip_spaces(weft_json *json)
 {
     while (json->at < json->length && memchr(" \t\n\r", json->text[json->at], 4) != NULL) {
@@ -246,7 +252,7 @@ char *weft_json_string(weft_json *json)
     }
     char *string = malloc(raw_length(json) + 1);
     if (string == NULL) {
-        weft_json_fail(json, "no memory for a string");
+        weft_json_fail_memory(json, "a string");
     } else if (!take_characters(json, string)) {
         free(string);
         string = NULL;

@@ -11,12 +11,14 @@ typedef struct weft_json {
     const char *text;
     const char *of; /* what is scanned, for messages; NULL: the header */
     size_t length, at;
-    bool failed;
+    bool failed, no_memory; /* no_memory: why it failed */
     char why[160]; /* the error and its position */
 } weft_json;
 
 /* Keeps an error at the present position; returns false. */
 bool weft_json_fail(weft_json *json, const char *format, ...) WEFT_PRINTF(2, 3);
+/* The same where memory for `what` is missing. */
+bool weft_json_fail_memory(weft_json *json, const char *what);
 /* The next character after spaces is this one, which is skipped. */
 bool weft_json_take(weft_json *json, char character);
 /* Else false and an error. */

@@ -15,8 +15,6 @@
 
 static const int64_t CHUNK_BYTES = 1 << 20;
 
-enum { OUTCOME_NUMBERS = sizeof(weft_outcome) / sizeof(int64_t) };
-
 typedef struct loading {
     const weft_file_call *call;
     weft_sources sources;
@@ -24,24 +22,6 @@ typedef struct loading {
     const weft_file_tensor **found; /* its tensor */
     weft_tensor_impl **rows;        /* its values in row shards */
 } loading;
-
-/* ---- agreement --------------------------------------------------------------------------------------------- */
-
-/* The first failure of any process, on all of them. `mine` and `all` begin with an outcome for each process. A
- * status with the error kept. */
-static weft_status agree(const char *function, int64_t count, const int64_t mine[], int64_t all[])
-{
-    if (!weft_numbers_gather(function, (int)count, mine, all)) {
-        return weft_latest_status();
-    }
-    weft_status status = WEFT_OK;
-    for (int p = 0; p < weft_runtime.num_processes && status == WEFT_OK; p++) {
-        weft_outcome theirs;
-        memcpy(&theirs, all + p * count, sizeof(theirs));
-        status = weft_outcome_report(function, &theirs);
-    }
-    return status;
-}
 
 static int64_t *numbers_new(const char *function, int64_t count)
 {
@@ -83,7 +63,7 @@ static void check_found(const loading *l, int i, weft_outcome *outcome)
 /* Opens the file on every process; all see the same one. A status with the error kept. */
 static weft_status open_file(loading *l)
 {
-    enum { COUNT = OUTCOME_NUMBERS + 1 };
+    enum { COUNT = WEFT_OUTCOME_NUMBERS + 1 };
     const char *function = l->call->function;
     weft_outcome outcome = { .status = WEFT_OK };
     uint64_t digest = 0;
@@ -94,11 +74,11 @@ static weft_status open_file(loading *l)
     }
     int64_t mine[COUNT];
     memcpy(mine, &outcome, sizeof(outcome));
-    mine[OUTCOME_NUMBERS] = (int64_t)digest;
+    mine[WEFT_OUTCOME_NUMBERS] = (int64_t)digest;
     int64_t *all = numbers_new(function, (int64_t)COUNT * weft_runtime.num_processes);
-    weft_status status = all == NULL ? weft_latest_status() : agree(function, COUNT, mine, all);
+    weft_status status = all == NULL ? weft_latest_status() : weft_outcome_agree(function, COUNT, mine, all);
     for (int p = 1; p < weft_runtime.num_processes && status == WEFT_OK; p++) {
-        if (all[p * COUNT + OUTCOME_NUMBERS] != all[OUTCOME_NUMBERS]) {
+        if (all[p * COUNT + WEFT_OUTCOME_NUMBERS] != all[WEFT_OUTCOME_NUMBERS]) {
             status = weft_fail(WEFT_ERR_IO, function, "%.200s: processes 0 and %d see other files", l->call->path, p);
         }
     }
@@ -124,10 +104,10 @@ static const char *read_piece(int file, char *memory, int64_t bytes, int64_t off
 /* Checksums of the pieces of all ranks of a tensor: ranks of a process side by side. */
 static int64_t checksum_place(int tensor, int local_rank)
 {
-    return OUTCOME_NUMBERS + (int64_t)tensor * weft_most_local_ranks() + local_rank;
+    return WEFT_OUTCOME_NUMBERS + (int64_t)tensor * weft_most_local_ranks() + local_rank;
 }
 
-static void read_rows(const loading *l, int number, int64_t numbers[], weft_outcome *outcome)
+static void read_rows(loading *l, int number, int64_t numbers[], weft_outcome *outcome)
 {
     const weft_tensor_impl *rows = l->rows[number];
     const weft_source *source = l->from[number];
@@ -139,9 +119,13 @@ static void read_rows(const loading *l, int number, int64_t numbers[], weft_outc
             continue;
         }
         weft_rows_piece piece = weft_rows_piece_at(rows->layout, index);
+        int file = weft_sources_file(&l->sources, source, outcome);
+        if (file < 0) {
+            break;
+        }
         weft_end_pause();
         weft_rows_await(shard, true);
-        const char *failed = read_piece(source->file, weft_rows_memory(shard), piece.bytes, begin + piece.begin,
+        const char *failed = read_piece(file, weft_rows_memory(shard), piece.bytes, begin + piece.begin,
                                         &numbers[checksum_place(number, i)]);
         weft_truths_normalize(rows->layout->dtype, weft_rows_memory(shard), failed == NULL ? shard->count : 0);
         if (failed != NULL) {
@@ -184,7 +168,7 @@ static weft_status read_all(loading *l)
     }
     if (status == WEFT_OK) {
         memcpy(mine, &outcome, sizeof(outcome));
-        status = agree(function, count, mine, all);
+        status = weft_outcome_agree(function, count, mine, all);
     }
     for (int i = 0; i < l->call->n && status == WEFT_OK; i++) {
         status = check_tensor(l, i, all, count);

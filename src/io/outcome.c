@@ -1,10 +1,14 @@
 #include "io/outcome.h"
 
+#include <string.h>
+
+#include "arrays/arrays.h"
 #include "base/disk.h"
 #include "comm/check_spmd.h"
 #include "runtime/runtime.h"
 
 _Static_assert(sizeof(weft_outcome) % sizeof(int64_t) == 0, "an outcome travels as whole numbers");
+
 void weft_outcome_fail(weft_outcome *outcome, weft_status status, const char *format, ...)
 {
     if (outcome->status == WEFT_OK) {
@@ -29,4 +33,21 @@ weft_status weft_outcome_report(const char *function, const weft_outcome *outcom
 {
     return outcome->status == WEFT_OK ? WEFT_OK
                                       : weft_fail((weft_status)outcome->status, function, "%s", outcome->text);
+}
+
+void weft_outcome_take_first(weft_outcome *outcome, int64_t count, const int64_t all[])
+{
+    for (int p = 0; p < weft_runtime.num_processes && outcome->status == WEFT_OK; p++) {
+        memcpy(outcome, all + p * count, sizeof(*outcome));
+    }
+}
+
+weft_status weft_outcome_agree(const char *function, int64_t count, const int64_t mine[], int64_t all[])
+{
+    weft_outcome outcome = { .status = WEFT_OK };
+    if (!weft_numbers_gather(function, (int)count, mine, all)) {
+        return weft_latest_status();
+    }
+    weft_outcome_take_first(&outcome, count, all);
+    return weft_outcome_report(function, &outcome);
 }

@@ -1,5 +1,6 @@
 #include "io/parts.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ char *weft_part_temporary(const char *path, int part)
     }
     return taken(&text);
 }
+
+#define NO_NAMES "%.150s: no memory for the names of files"
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
@@ -67,31 +70,48 @@ static void free_names(int count, char *names[])
     }
 }
 
-/* Names that the former index does not have. False: no memory. */
-static bool choose_names(const char *path, int count, const weft_file_index *former, char *names[])
+/* Whether nothing in the folder has the name, nor the former index, whose file of this name may be lost. False with an outcome: no
+ * memory. */
+static bool is_free(const char *path, const char *name, const weft_file_index *former, weft_outcome *outcome)
 {
-    bool made = true, taken_before = true;
-    for (int try = 0; made && taken_before; try++) {
+    char *file = name == NULL ? NULL : weft_path_beside(path, name);
+    bool taken = file != NULL && (weft_disk_is_taken(file) || weft_file_index_file(former, name) >= 0);
+    if (file == NULL) {
+        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, NO_NAMES, path);
+    }
+    free(file);
+    return file != NULL && !taken;
+}
+
+/* Names that are new in the folder, where other indexes may have files too. False with an outcome: no memory. */
+static bool choose_names(const char *path, int count, const weft_file_index *former, char *names[], weft_outcome *outcome)
+{
+    int chosen = 0;
+    for (int try = 0; chosen < count && outcome->status == WEFT_OK; try++) {
         free_names(count, names);
-        taken_before = false;
-        for (int k = 0; k < count && made; k++) {
-            names[k] = name_of(path, try, k, count);
-            made = names[k] != NULL;
-            taken_before |= made && weft_file_index_file(former, names[k]) >= 0;
+        bool all_free = true;
+        for (chosen = 0; chosen < count && all_free; chosen += all_free) {
+            names[chosen] = name_of(path, try, chosen, count);
+            all_free = is_free(path, names[chosen], former, outcome);
         }
     }
-    return made;
+    return outcome->status == WEFT_OK;
 }
 
 /* ---- the commit ------------------------------------------------------------------------------------------------------ */
 
-static bool rename_beside(const char *path, const char *from, const char *name, weft_outcome *outcome)
+/* *renamed, as weft_disk_rename() has it. */
+static bool rename_beside(const char *path, const char *from, const char *name, bool *renamed, weft_outcome *outcome)
 {
     char *to = weft_path_beside(path, name);
-    errno = ENOMEM;
-    const char *failed = to == NULL ? "rename" : weft_disk_rename(from, to);
+    *renamed = false;
+    if (to == NULL) {
+        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, NO_NAMES, path);
+        return false;
+    }
+    const char *failed = weft_disk_rename_new(from, to, renamed);
     if (failed != NULL) {
-        weft_outcome_fail_disk(outcome, to == NULL ? path : to, failed);
+        weft_outcome_fail_disk(outcome, to, failed);
     }
     free(to);
     return failed == NULL;
@@ -121,23 +141,23 @@ static const char *write_index(const char *temporary, const weft_text *text)
     return failed;
 }
 
-static bool replace_index(const char *path, int count, const weft_file_header headers[], char *const names[], weft_outcome *outcome)
+/* *replaced may be true with a failure, as weft_disk_rename() has it. */
+static void replace_index(const char *path, const weft_text *text, bool *replaced, weft_outcome *outcome)
 {
-    weft_text text, temporary = weft_text_growing();
+    weft_text temporary = weft_text_growing();
     weft_text_add(&temporary, "%s.tmp", path);
-    weft_file_index_write(count, headers, (const char *const *)names, &text);
-    errno = ENOMEM;
-    const char *failed = text.failed || temporary.failed ? "index" : write_index(temporary.characters, &text);
-    failed = failed == NULL ? weft_disk_rename(temporary.characters, path) : failed;
-    if (failed != NULL) {
-        weft_outcome_fail_disk(outcome, path, failed);
-        if (!temporary.failed) {
+    *replaced = false;
+    if (temporary.failed) {
+        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, NO_NAMES, path);
+    } else {
+        const char *failed = write_index(temporary.characters, text);
+        failed = failed == NULL ? weft_disk_rename(temporary.characters, path, replaced) : failed;
+        if (failed != NULL) {
+            weft_outcome_fail_disk(outcome, path, failed);
             weft_disk_remove(temporary.characters);
         }
     }
-    weft_text_free(&text);
     weft_text_free(&temporary);
-    return failed == NULL;
 }
 
 /* Files of the former checkpoint that have names as weft gives them. */
@@ -153,35 +173,103 @@ static void remove_former(const char *path, const weft_file_index *former)
     }
 }
 
+/* The number of a name "INDEX-5.tmp" of weft_part_temporary(); 0: it is none. */
+static long number_of(const char *index, const char *name)
+{
+    size_t length = strlen(index);
+    if (strncmp(name, index, length) != 0 || name[length] != '-' || name[length + 1] < '1' || name[length + 1] > '9') {
+        return 0;
+    }
+    char *end;
+    long number = strtol(name + length + 1, &end, 10);
+    return strcmp(end, ".tmp") == 0 ? number : 0;
+}
+
+/* Temporary files beyond the last one of this save. */
+static void remove_left(const char *path, int count)
+{
+    const char *slash = strrchr(path, '/'), *index = slash == NULL ? path : slash + 1;
+    char *folder = weft_path_beside(path, ".");
+    DIR *entries = folder == NULL ? NULL : opendir(folder);
+    for (const struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        if (number_of(index, entry->d_name) > count) {
+            remove_beside(path, entry->d_name);
+        }
+    }
+    if (entries != NULL) {
+        closedir(entries);
+    }
+    free(folder);
+}
+
+/* The index that stands there. A damaged one is no checkpoint, and nothing of it is kept; one that cannot be read may be whole: false
+ * with an outcome. */
+static bool read_former(const char *path, weft_file_index *former, weft_outcome *outcome)
+{
+    weft_outcome reading = { .status = WEFT_OK };
+    uint64_t digest;
+    bool damaged = false;
+    if (access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        return true;
+    }
+    if (!weft_read_index(path, former, &digest, &damaged, &reading) && !damaged) {
+        *outcome = reading;
+        return false;
+    }
+    return true;
+}
+
+/* The text of the index. False with an outcome. */
+static bool make_index(const char *path, int count, const weft_file_header headers[], char *const names[], weft_text *text,
+                       weft_outcome *outcome)
+{
+    weft_file_index_write(count, headers, (const char *const *)names, text);
+    if (text->failed) {
+        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, "%.150s: no memory for the index", path);
+    } else if (text->length > WEFT_HEADER_LIMIT) {
+        weft_outcome_fail(outcome, WEFT_ERR_INVALID, "%.150s: the index would have %zu bytes, and may have %d", path, text->length,
+                          WEFT_HEADER_LIMIT);
+    }
+    return outcome->status == WEFT_OK;
+}
+
+/* The files get their names, and the index takes its place, or all of that is undone. */
+static bool put_in_place(const char *path, int count, char *const temporaries[], char *const names[], const weft_text *text,
+                         weft_outcome *outcome)
+{
+    int renamed = 0;
+    bool done = true, replaced = false;
+    while (renamed < count && done) {
+        bool one;
+        done = rename_beside(path, temporaries[renamed], names[renamed], &one, outcome);
+        renamed += one;
+    }
+    if (done) {
+        replace_index(path, text, &replaced, outcome);
+    }
+    for (int k = 0; k < renamed && !replaced; k++) {
+        remove_beside(path, names[k]);
+    }
+    return outcome->status == WEFT_OK;
+}
+
 void weft_parts_commit(const char *path, int count, const weft_file_header headers[], char *const temporaries[],
                        weft_outcome *outcome)
 {
     weft_file_index former = { .files = { 0 } };
-    weft_outcome none = { .status = WEFT_OK };
-    uint64_t digest;
+    weft_text text = weft_text_growing();
     char **names = calloc((size_t)count, sizeof(*names));
-    if (access(path, F_OK) == 0) {
-        weft_read_index(path, &former, &digest, &none); /* a damaged one is no checkpoint: nothing of it is kept */
+    if (names == NULL) {
+        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, NO_NAMES, path);
+        return;
     }
-    bool done = names != NULL && choose_names(path, count, &former, names);
-    if (!done) {
-        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, "%.150s: no memory for the names of files", path);
-    }
-    int renamed = 0;
-    while (renamed < count && done) {
-        done = rename_beside(path, temporaries[renamed], names[renamed], outcome);
-        renamed += done;
-    }
-    done = done && replace_index(path, count, headers, names, outcome);
-    for (int k = 0; k < renamed && !done; k++) {
-        remove_beside(path, names[k]);
-    }
-    if (done) {
+    if (read_former(path, &former, outcome) && choose_names(path, count, &former, names, outcome) &&
+        make_index(path, count, headers, names, &text, outcome) && put_in_place(path, count, temporaries, names, &text, outcome)) {
         remove_former(path, &former);
+        remove_left(path, count);
     }
-    if (names != NULL) {
-        free_names(count, names);
-    }
+    free_names(count, names);
     free(names);
+    weft_text_free(&text);
     weft_file_index_free(&former);
 }

@@ -15,6 +15,7 @@ typedef struct save_request {
     weft_file_call call;
     weft_checkpoint_options options;
     weft_vec headers; /* weft_file_header: one for each file */
+    weft_map names;   /* of the call: 1 + index */
     bool waits;
     weft_saving *saving; /* that has been started, unless it waits */
 } save_request;
@@ -76,23 +77,27 @@ static weft_file_header *headers_of(const save_request *request)
     return request->headers.items;
 }
 
-static bool is_in(const save_request *request, const char *name)
+/* That no tensor before has this one's name. */
+static bool check_name(save_request *request, int i)
 {
-    bool found = false;
-    for (size_t k = 0; k < request->headers.count && !found; k++) {
-        found = weft_file_find(&headers_of(request)[k], name) != NULL;
+    const weft_file_call *call = &request->call;
+    uint64_t hash = weft_hash_bytes(call->names[i], strlen(call->names[i]), 0);
+    for (weft_map_slot *slot = weft_map_first(&request->names, hash); slot != NULL; slot = weft_map_next(&request->names, slot)) {
+        if (strcmp(call->names[(uintptr_t)slot->value - 1], call->names[i]) == 0) {
+            return refuse(call->function, "names", i, "the same as another one");
+        }
     }
-    return found;
+    return weft_map_add(&request->names, hash, (void *)((uintptr_t)i + 1)) || no_memory(call->function);
 }
 
-static bool check_tensor(const save_request *request, int i, const weft_layout *layout)
+static bool check_tensor(save_request *request, int i, const weft_layout *layout)
 {
     const weft_file_call *call = &request->call;
     if (strcmp(call->names[i], "__metadata__") == 0) {
         return refuse(call->function, "names", i, "\"__metadata__\", which the format has for something else");
     }
-    if (is_in(request, call->names[i])) {
-        return refuse(call->function, "names", i, "the same as another one");
+    if (!check_name(request, i)) {
+        return false;
     }
     if (layout->dtype == WEFT_C128 && layout->ndim == WEFT_MAX_DIMS) {
         weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "tensors[%d] is c128 with %d dimensions: the file needs one more", i,
@@ -147,6 +152,21 @@ static bool finish_header(const char *function, weft_file_header *header)
     return done;
 }
 
+/* The files of an index have names that begin as its own, and the index has these names and no others. */
+static bool check_index(const weft_file_call *call)
+{
+    const char *slash = strrchr(call->path, '/');
+    if (!weft_is_utf8(slash == NULL ? call->path : slash + 1)) {
+        weft_fail(WEFT_ERR_INVALID, call->function, "path is not UTF-8, as the name of an index must be");
+        return false;
+    }
+    if (call->n == 0) {
+        weft_fail(WEFT_ERR_INVALID, call->function, "n is 0, and path is that of an index, which names files by their tensors");
+        return false;
+    }
+    return true;
+}
+
 static bool check_size(const save_request *request)
 {
     int64_t most = request->options.max_file_bytes;
@@ -159,7 +179,7 @@ static bool check_size(const save_request *request)
         weft_fail(WEFT_ERR_INVALID, function, "options->max_file_bytes is for several files, and path does not end in \".index.json\"");
         return false;
     }
-    return true;
+    return !weft_is_index_path(request->call.path) || check_index(&request->call);
 }
 
 /* The first file has the metadata. */
@@ -237,6 +257,7 @@ static weft_status act(save_request *request, const weft_checkpoint_options *opt
         weft_file_header_free(&headers_of(request)[k]);
     }
     weft_vec_free(&request->headers);
+    weft_map_free(&request->names);
     return status;
 }
 

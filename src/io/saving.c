@@ -20,8 +20,6 @@
 /* Bytes that are written at a time: their checksum is computed while they are in the cache. */
 static const int64_t CHUNK_BYTES = 1 << 20;
 
-enum { OUTCOME_NUMBERS = sizeof(weft_outcome) / sizeof(int64_t) };
-
 struct weft_saving {
     weft_saving *older;
     char *path;
@@ -50,7 +48,7 @@ enum { SAMPLE_NUMBERS = sizeof(sample) / sizeof(int64_t), SAMPLE_BYTES = 4096 };
 /* A process's numbers: its outcome, a sample, then the checksum of each piece, ranks of a tensor side by side. */
 static int64_t checksum_place(size_t tensor, int local_rank)
 {
-    return OUTCOME_NUMBERS + SAMPLE_NUMBERS + (int64_t)tensor * weft_most_local_ranks() + local_rank;
+    return WEFT_OUTCOME_NUMBERS + SAMPLE_NUMBERS + (int64_t)tensor * weft_most_local_ranks() + local_rank;
 }
 
 /* Values of a broken world, or of calls whose tasks have failed, must not become a checkpoint. */
@@ -103,7 +101,7 @@ static const char *write_tensor(const weft_saving *s, int part, int file, size_t
         if (index >= 0) {
             weft_rows_piece piece = weft_rows_piece_at(rows->layout, index);
             take_sample(weft_rows_memory(shard), piece.bytes, begin + piece.begin, part,
-                        &numbers[OUTCOME_NUMBERS]);
+                        &numbers[WEFT_OUTCOME_NUMBERS]);
             failed = write_piece(file, weft_rows_memory(shard), piece.bytes, begin + piece.begin,
                                  &numbers[checksum_place(number, i)]);
         }
@@ -165,31 +163,38 @@ static const char *write_header(weft_file_header *header, const char *temporary)
     return failed;
 }
 
-/* Whether this process finds in its file what another one says to have written there. */
-static bool is_found(const weft_saving *s, const sample *theirs)
+/* The steps of base/disk.h. This process finds in its file what another one says to have written there. */
+static const char *find_sample(const weft_saving *s, const sample *theirs)
 {
     char bytes[SAMPLE_BYTES];
     int file = -1;
     int64_t size;
-    bool found = weft_disk_open(s->temporaries[theirs->part], &file, &size) == NULL &&
-                 weft_disk_read(file, bytes, theirs->count, theirs->offset) == NULL &&
-                 weft_crc32c(0, bytes, (size_t)theirs->count) == (uint32_t)theirs->checksum;
+    const char *failed = weft_disk_open(s->temporaries[theirs->part], &file, &size);
+    failed = failed == NULL ? weft_disk_read(file, bytes, theirs->count, theirs->offset) : failed;
+    int reason = errno;
+    if (failed == NULL && weft_crc32c(0, bytes, (size_t)theirs->count) != (uint32_t)theirs->checksum) {
+        failed = "other bytes are there";
+        reason = 0;
+    }
     if (file >= 0) {
         close(file);
     }
-    return found;
+    errno = reason;
+    return failed;
 }
 
 /* Processes may see different file systems. */
 static void check_samples(const weft_saving *s, const int64_t all[], int64_t count, weft_outcome *outcome)
 {
     for (int p = 0; p < weft_runtime.num_processes && outcome->status == WEFT_OK; p++) {
-        char name[64];
+        char name[64], reason[100];
         sample theirs;
-        memcpy(&theirs, all + p * count + OUTCOME_NUMBERS, sizeof(theirs));
-        if (!is_found(s, &theirs)) {
-            weft_outcome_fail(outcome, WEFT_ERR_IO, "process 0 does not find in %.120s what %s has written: they see "
-                              "different file systems", s->temporaries[theirs.part], weft_process_text(p, name, sizeof(name)));
+        memcpy(&theirs, all + p * count + WEFT_OUTCOME_NUMBERS, sizeof(theirs));
+        const char *failed = find_sample(s, &theirs);
+        if (failed != NULL) {
+            weft_disk_failure(failed, reason, sizeof(reason));
+            weft_outcome_fail(outcome, WEFT_ERR_IO, "process 0 does not find in %.100s what %s has written: %s, as where they see "
+                              "different file systems", s->temporaries[theirs.part], weft_process_text(p, name, sizeof(name)), reason);
         }
     }
 }
@@ -216,7 +221,8 @@ static void give_names(weft_saving *s, weft_outcome *outcome)
         weft_parts_commit(s->path, s->num_parts, s->headers, s->temporaries, outcome);
         return;
     }
-    const char *failed = weft_disk_rename(s->temporaries[0], s->path);
+    bool renamed;
+    const char *failed = weft_disk_rename(s->temporaries[0], s->path, &renamed);
     if (failed != NULL) {
         weft_outcome_fail_disk(outcome, s->path, failed);
     }
@@ -225,9 +231,7 @@ static void give_names(weft_saving *s, weft_outcome *outcome)
 /* `all`: the numbers of all processes. */
 static void commit(weft_saving *s, const int64_t all[], int64_t count, weft_outcome *outcome)
 {
-    for (int p = 0; p < weft_runtime.num_processes && outcome->status == WEFT_OK; p++) {
-        *outcome = *(const weft_outcome *)(const void *)(all + p * count);
-    }
+    weft_outcome_take_first(outcome, count, all);
     if (outcome->status == WEFT_OK) {
         check_samples(s, all, count, outcome);
     }
@@ -369,7 +373,7 @@ weft_saving *weft_saving_start(const char *function, const char *path, int num_p
         return NULL;
     }
     if (take_snapshots(function, s, tensors)) {
-        s->collection = weft_collection_new(function, count_numbers(s), OUTCOME_NUMBERS);
+        s->collection = weft_collection_new(function, count_numbers(s), WEFT_OUTCOME_NUMBERS);
     }
     if (s->collection == NULL) {
         weft_saving_delete(s);

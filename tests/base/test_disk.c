@@ -148,12 +148,13 @@ static void test_replacing(void **state)
 {
     (void)state;
     char from[96];
+    bool renamed;
     snprintf(from, sizeof(from), "%s/new", folder);
     for (int kind = 0; kind < NUM_KINDS; kind++) {
         const char *to = put(kind);
         bool may = kind == FILE_KIND || kind == LINK || kind == NAMES || kind == ABSENT;
         write_text(from, "new");
-        const char *failed = weft_disk_rename(from, to);
+        const char *failed = weft_disk_rename(from, to, &renamed);
         if (may) {
             assert_null(failed);
             assert_text(to, "new");
@@ -161,8 +162,61 @@ static void test_replacing(void **state)
             assert_says(failed, why[kind]);
             assert_int_equal(remove(from), 0);
         }
+        assert_int_equal(renamed, may);
         assert_text(other, "secret");
     }
+}
+
+/* Only a name that nothing has, not even a link that leads nowhere. */
+static void test_renaming_to_a_new_name(void **state)
+{
+    (void)state;
+    char from[96];
+    bool renamed;
+    snprintf(from, sizeof(from), "%s/new", folder);
+    for (int kind = 0; kind <= NUM_KINDS; kind++) {
+        const char *to = put(kind);
+        if (kind == NUM_KINDS) {
+            assert_int_equal(symlink("nowhere", path), 0);
+        }
+        write_text(from, "new");
+        assert_int_equal(weft_disk_is_taken(to), kind != ABSENT);
+        const char *failed = weft_disk_rename_new(from, to, &renamed);
+        assert_int_equal(renamed, kind == ABSENT);
+        if (kind == ABSENT) {
+            assert_null(failed);
+            assert_text(to, "new");
+        } else {
+            assert_says(failed, "rename: File exists");
+            assert_text(from, "new");
+            assert_int_equal(remove(from), 0);
+        }
+        assert_text(other, "secret");
+    }
+    remove(path);
+    assert_says(weft_disk_rename_new(from, path, &renamed), "rename: No such file"); /* and the name is free again */
+    assert_false(renamed || weft_disk_is_taken(path));
+}
+
+static uint64_t stamp_of(const char *of)
+{
+    int file;
+    int64_t size;
+    assert_null(weft_disk_open(of, &file, &size));
+    uint64_t stamp = weft_disk_stamp(file);
+    close(file);
+    return stamp;
+}
+
+static void test_stamps(void **state)
+{
+    (void)state;
+    put(FILE_KIND);
+    uint64_t first = stamp_of(path);
+    assert_true(first == stamp_of(path));
+    assert_true(first != stamp_of(other));
+    write_text(path, "older");
+    assert_true(first != stamp_of(path));
 }
 
 /* What the program names may be a pipe that somebody reads, a device, or a link. */
@@ -204,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reading),
         cmocka_unit_test(test_creating),
-        cmocka_unit_test(test_replacing),
+        cmocka_unit_test(test_replacing), cmocka_unit_test(test_renaming_to_a_new_name), cmocka_unit_test(test_stamps),
         cmocka_unit_test(test_writing_to_what_the_program_names),
     };
     return cmocka_run_group_tests_name("disk", tests, make_folder, remove_folder);

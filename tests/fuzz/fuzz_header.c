@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (weft_file_header_size((const unsigned char *)bytes, file_bytes, &told, why, sizeof(why))) {
         FUZZ_REQUIRE(told == length);
         weft_file_header header = { 0 };
-        if (weft_file_header_parse(&header, bytes, WEFT_LENGTH_BYTES + length, file_bytes, why, sizeof(why))) {
+        if (weft_file_header_parse(&header, bytes, WEFT_LENGTH_BYTES + length, file_bytes, why, sizeof(why)) == WEFT_OK) {
             const weft_file_tensor *tensors = weft_file_tensors(&header);
             for (int64_t i = 0; i < (int64_t)header.tensors.count; i++) {
                 FUZZ_REQUIRE(tensors[i].begin >= 0 && tensors[i].begin <= tensors[i].end && tensors[i].end <= header.data_bytes);

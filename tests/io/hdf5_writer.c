@@ -1,4 +1,7 @@
-/* Writes datasets as other programs do: of types, and with orders of bytes, that weft does not write. Argument: the file. */
+/* Writes datasets as other programs do: of types, and with orders of bytes, that weft does not write. Argument: the file. With a dataset
+ * of it as second argument: prints the extents of its chunks instead. */
+#include <stdio.h>
+
 #include <hdf5.h>
 
 static int write_dataset(hid_t file, const char *name, hid_t type, const double values[])
@@ -12,8 +15,25 @@ static int write_dataset(hid_t file, const char *name, hid_t type, const double 
     return failed;
 }
 
+static int print_chunk(const char *path, const char *name)
+{
+    hsize_t extents[H5S_MAX_RANK];
+    const hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), dataset = H5Dopen2(file, name, H5P_DEFAULT);
+    const hid_t storage = H5Dget_create_plist(dataset);
+    const int ndim = H5Pget_chunk(storage, H5S_MAX_RANK, extents);
+    for (int d = 0; d < ndim; d++) {
+        printf("%llu ", (unsigned long long)extents[d]);
+    }
+    H5Pclose(storage);
+    H5Dclose(dataset);
+    return H5Fclose(file) < 0 || ndim < 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3) {
+        return print_chunk(argv[1], argv[2]);
+    }
     double values[12];
     for (int i = 0; i < 12; i++) {
         values[i] = (i % 2 ? -1000 : 3000) + i;

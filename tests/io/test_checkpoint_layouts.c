@@ -385,6 +385,9 @@ static void a12_hdf5_refusals(void **state)
     assert_error(WEFT_ERR_INVALID, "options->compression is 10, expected 0 to 9");
     assert_int_equal(weft_hdf5_save_ex(checkpoint_path(), 1, names, tensors + 1, &(weft_hdf5_options){ .chunk_bytes = -1 }), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "options->chunk_bytes is -1");
+    const weft_hdf5_options small = { .chunk_bytes = 15 };
+    assert_int_equal(weft_hdf5_save_ex(checkpoint_path(), 1, names, tensors + 1, &small), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "options->chunk_bytes is 15, expected 0, or 16 to 4294967295");
     assert_int_equal(weft_hdf5_load(checkpoint_path(), 2, names, tensors), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "\"b\"");
     assert_int_equal(weft_hdf5_load(checkpoint_path(), 1, names, tensors + 1), WEFT_ERR_SHAPE);
