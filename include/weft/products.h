@@ -82,8 +82,8 @@ static inline void weft_convolution_init(weft_convolution *options)
 /**
  * Convolution (cross-correlation, as usual) of x [n, c, h, w] with weight [o, c / groups, i, j], plus bias [o] or
  * NULL. The result is [n, o, y, z] with y = (h + 2 padding - dilation (i - 1) - 1) / stride + 1, rounded down; z is
- * computed in the same way. Floating or complex types. `options`: NULL for defaults. WEFT_ERR_SHAPE if the weights are larger
- * than the padded input.
+ * computed in the same way. Floating or complex types; of complex ones errors are relative to |x| |w|, not to each part.
+ * `options`: NULL for defaults. WEFT_ERR_SHAPE if the weights are larger than the padded input.
  */
 WEFT_API weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                                   const weft_convolution *options);

@@ -1,7 +1,5 @@
 /* Gradients of elementwise functions of complex numbers: that of f(z) is the output's gradient times the conjugate of f'(z). */
-#include "ops/elementwise.h"
-
-static const double ln2 = 0.69314718055994530942, ln10 = 2.30258509299404568402;
+#include "ops/unary.h"
 
 bool weft_has_complex(const weft_gradient *of)
 {
@@ -35,17 +33,6 @@ static weft_tensor *power_slope(weft_tensor *z, double p)
     return p == 0 ? weft_zeros_like(z) : weft_scale(weft_pow_scalar(z, p - 1), p);
 }
 
-/* 1 + a^2, 1 - a^2 */
-static weft_tensor *one_plus_square(weft_tensor *a)
-{
-    return weft_add_scalar(weft_square(a), 1);
-}
-
-static weft_tensor *one_minus_square(weft_tensor *a)
-{
-    return weft_add_scalar(minus(weft_square(a)), 1);
-}
-
 /* Of sines, hyperbolic ones, and their inverses. acosh has two roots, so that its cut is that of the function. */
 static weft_tensor *trigonometric_gradient(weft_kernel_id function, weft_tensor *g, weft_tensor *z, weft_tensor *y)
 {
@@ -55,25 +42,25 @@ static weft_tensor *trigonometric_gradient(weft_kernel_id function, weft_tensor 
     case WEFT_KERNEL_cos:
         return minus(times(g, weft_sin(z)));
     case WEFT_KERNEL_tan:
-        return times(g, one_plus_square(y));
+        return times(g, weft_one_plus_square(y));
     case WEFT_KERNEL_asin:
-        return times(g, weft_rsqrt(one_minus_square(z)));
+        return times(g, weft_rsqrt(weft_one_minus_square(z)));
     case WEFT_KERNEL_acos:
-        return minus(times(g, weft_rsqrt(one_minus_square(z))));
+        return minus(times(g, weft_rsqrt(weft_one_minus_square(z))));
     case WEFT_KERNEL_atan:
-        return by(g, one_plus_square(z));
+        return by(g, weft_one_plus_square(z));
     case WEFT_KERNEL_sinh:
         return times(g, weft_cosh(z));
     case WEFT_KERNEL_cosh:
         return times(g, weft_sinh(z));
     case WEFT_KERNEL_asinh:
-        return times(g, weft_rsqrt(one_plus_square(z)));
+        return times(g, weft_rsqrt(weft_one_plus_square(z)));
     case WEFT_KERNEL_acosh:
         return times(g, weft_mul(weft_rsqrt(weft_add_scalar(z, -1)), weft_rsqrt(weft_add_scalar(z, 1))));
     case WEFT_KERNEL_atanh:
-        return by(g, one_minus_square(z));
+        return by(g, weft_one_minus_square(z));
     default: /* tanh */
-        return times(g, one_minus_square(y));
+        return times(g, weft_one_minus_square(y));
     }
 }
 
@@ -86,15 +73,15 @@ weft_tensor *weft_complex_gradient(const weft_gradient *of, weft_kernel_id funct
     case WEFT_KERNEL_square:
         return times(g, weft_scale(z, 2));
     case WEFT_KERNEL_exp2:
-        return times(g, weft_scale(y, ln2));
+        return times(g, weft_scale(y, WEFT_LN2));
     case WEFT_KERNEL_expm1:
         return times(g, weft_add_scalar(y, 1));
     case WEFT_KERNEL_log1p:
         return by(g, weft_add_scalar(z, 1));
     case WEFT_KERNEL_log2:
-        return by(g, weft_scale(z, ln2));
+        return by(g, weft_scale(z, WEFT_LN2));
     case WEFT_KERNEL_log10:
-        return by(g, weft_scale(z, ln10));
+        return by(g, weft_scale(z, WEFT_LN10));
     case WEFT_KERNEL_reciprocal:
         return minus(times(g, weft_square(y)));
     case WEFT_KERNEL_sqrt:

@@ -166,25 +166,10 @@ WITH_INDICES(min_with_indices)
 
 /* ---- public -------------------------------------------------------------------------------------------- */
 
-/* The call with checked arguments; .operation NULL: the error is kept. */
-static weft_call call_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim,
-                         bool keepdim)
-{
-    int64_t mask = weft_check_reduced_dim(function, a, dim);
-    bool right = mask >= 0 && weft_check_reduced_sizes(function, a, mask);
-    return (weft_call){ .function = function,
-                        .operation = right ? operation : NULL,
-                        .num_inputs = 1,
-                        .inputs = { a },
-                        .attributes = {
-                            .num_numbers = 2,
-                            .numbers = { [WEFT_REDUCTION_MASK] = mask, [WEFT_REDUCTION_KEEPS] = keepdim } } };
-}
-
 static weft_tensor *indices_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim,
                                bool keepdim)
 {
-    weft_call call = call_of(function, operation, a, dim, keepdim);
+    weft_call call = weft_call_of_reduced_dim(function, operation, a, dim, keepdim);
     return call.operation == NULL ? NULL : weft_dispatch(&call);
 }
 
@@ -204,7 +189,7 @@ static weft_tensor *with_indices(const char *function, const weft_operation *ope
     if (indices != NULL) {
         *indices = NULL;
     }
-    weft_call call = call_of(function, operation, a, dim, keepdim);
+    weft_call call = weft_call_of_reduced_dim(function, operation, a, dim, keepdim);
     return call.operation == NULL ? NULL : weft_dispatch_pair(&call, indices);
 }
 

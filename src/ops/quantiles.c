@@ -85,20 +85,6 @@ static weft_tensor *unless(const worst *w, weft_tensor *instead, weft_tensor *re
     return w->failed || result == NULL ? NULL : w->is_nan == NULL ? result : weft_where(w->is_nan, instead, result);
 }
 
-/* The call with checked arguments; .operation NULL: the error is kept. */
-static weft_call call_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim, bool keepdim)
-{
-    int64_t mask = weft_check_reduced_dim(function, a, dim);
-    bool right = mask >= 0 && weft_check_reduced_sizes(function, a, mask);
-    return (weft_call){ .function = function,
-                        .operation = right ? operation : NULL,
-                        .num_inputs = 1,
-                        .inputs = { a },
-                        .attributes = {
-                            .num_numbers = 2,
-                            .numbers = { [WEFT_REDUCTION_MASK] = mask, [WEFT_REDUCTION_KEEPS] = keepdim } } };
-}
-
 /* ---- medians ------------------------------------------------------------------------------------------- */
 
 static bool expand_median(const weft_call *call, weft_tensor *outputs[])
@@ -128,7 +114,7 @@ weft_tensor *weft_median(weft_tensor *a, int dim, bool keepdim, weft_tensor **in
     if (indices != NULL) {
         *indices = NULL;
     }
-    weft_call call = call_of("weft_median", &operation_median, a, dim, keepdim);
+    weft_call call = weft_call_of_reduced_dim("weft_median", &operation_median, a, dim, keepdim);
     return call.operation == NULL ? NULL : weft_dispatch_pair(&call, indices);
 }
 
@@ -180,7 +166,7 @@ static const weft_operation operation_quantile = {
 weft_tensor *weft_quantile(weft_tensor *a, double q, int dim, bool keepdim, weft_quantile_way way)
 {
     static const char function[] = "weft_quantile";
-    weft_call call = call_of(function, &operation_quantile, a, dim, keepdim);
+    weft_call call = weft_call_of_reduced_dim(function, &operation_quantile, a, dim, keepdim);
     if (call.operation == NULL) {
         return NULL;
     }

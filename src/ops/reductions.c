@@ -359,6 +359,19 @@ bool weft_check_reduced_sizes(const char *function, const weft_tensor *a, int64_
     return true;
 }
 
+weft_call weft_call_of_reduced_dim(const char *function, const weft_operation *operation, weft_tensor *a, int dim, bool keepdim)
+{
+    int64_t mask = weft_check_reduced_dim(function, a, dim);
+    bool right = mask >= 0 && weft_check_reduced_sizes(function, a, mask);
+    return (weft_call){ .function = function,
+                        .operation = right ? operation : NULL,
+                        .num_inputs = 1,
+                        .inputs = { a },
+                        .attributes = {
+                            .num_numbers = 2,
+                            .numbers = { [WEFT_REDUCTION_MASK] = mask, [WEFT_REDUCTION_KEEPS] = keepdim } } };
+}
+
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
 weft_tensor *weft_reduce(const weft_reduction *r)

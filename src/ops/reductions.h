@@ -47,6 +47,9 @@ bool weft_check_reduced_type(const char *function, const weft_tensor *a);
 /* False with the error kept: a reduced dimension has size 0. */
 bool weft_check_reduced_sizes(const char *function, const weft_tensor *a, int64_t mask);
 
+/* A call on one dimension with the numbers above, and with checked arguments; .operation NULL: the error is kept. */
+weft_call weft_call_of_reduced_dim(const char *function, const weft_operation *operation, weft_tensor *a, int dim, bool keepdim);
+
 /* The dimensions of a call with the numbers above; returns how many. */
 int weft_reduced_dims(const weft_call *call, int dims[]);
 /* The result of a call with the numbers above, or its gradient, with the removed dimensions restored with size 1. */

@@ -5,19 +5,6 @@
 
 /* ---- derivatives --------------------------------------------------------------------------------------- */
 
-static const double ln2 = 0.69314718055994530942, ln10 = 2.30258509299404568402;
-
-/* 1 - a^2, and 1 + a^2. */
-static weft_tensor *one_minus_square(weft_tensor *a)
-{
-    return weft_add_scalar(weft_neg(weft_square(a)), 1);
-}
-
-static weft_tensor *one_plus_square(weft_tensor *a)
-{
-    return weft_add_scalar(weft_square(a), 1);
-}
-
 DERIVATIVE_OF_STEPS(abs, input)
 DERIVATIVE(square, input, weft_scale(product, 2))
 DERIVATIVE(reciprocal, output, weft_scale(weft_mul(product, value), -2))
@@ -25,24 +12,24 @@ DERIVATIVE(sqrt, output, weft_div(weft_scale(product, -0.5), weft_square(value))
 DERIVATIVE(rsqrt, output, weft_mul(weft_scale(product, -1.5), weft_square(value)))
 DERIVATIVE(expm1, output, weft_scale(product, 1))
 DERIVATIVE(log1p, input, weft_neg(weft_div(product, weft_square(weft_add_scalar(value, 1)))))
-DERIVATIVE(log2, input, weft_div(weft_scale(product, -1 / ln2), weft_square(value)))
-DERIVATIVE(log10, input, weft_div(weft_scale(product, -1 / ln10), weft_square(value)))
+DERIVATIVE(log2, input, weft_div(weft_scale(product, -1 / WEFT_LN2), weft_square(value)))
+DERIVATIVE(log10, input, weft_div(weft_scale(product, -1 / WEFT_LN10), weft_square(value)))
 DERIVATIVE(sin, input, weft_neg(weft_mul(product, weft_sin(value))))
 DERIVATIVE(cos, input, weft_neg(weft_mul(product, weft_cos(value))))
 DERIVATIVE(tan, output, weft_scale(weft_mul(product, value), 2))
-DERIVATIVE(asin, input, weft_mul(weft_mul(product, value), weft_pow_scalar(one_minus_square(value), -1.5)))
-DERIVATIVE(acos, input, weft_neg(weft_mul(weft_mul(product, value), weft_pow_scalar(one_minus_square(value), -1.5))))
-DERIVATIVE(atan, input, weft_div(weft_scale(weft_mul(product, value), -2), weft_square(one_plus_square(value))))
+DERIVATIVE(asin, input, weft_mul(weft_mul(product, value), weft_pow_scalar(weft_one_minus_square(value), -1.5)))
+DERIVATIVE(acos, input, weft_neg(weft_mul(weft_mul(product, value), weft_pow_scalar(weft_one_minus_square(value), -1.5))))
+DERIVATIVE(atan, input, weft_div(weft_scale(weft_mul(product, value), -2), weft_square(weft_one_plus_square(value))))
 DERIVATIVE(asinh, input,
-           weft_neg(weft_mul(weft_mul(product, value), weft_pow_scalar(one_plus_square(value), -1.5))))
+           weft_neg(weft_mul(weft_mul(product, value), weft_pow_scalar(weft_one_plus_square(value), -1.5))))
 DERIVATIVE(acosh, input,
            weft_neg(weft_mul(weft_mul(product, value),
                              weft_pow_scalar(weft_add_scalar(weft_square(value), -1), -1.5))))
-DERIVATIVE(atanh, input, weft_div(weft_scale(weft_mul(product, value), 2), weft_square(one_minus_square(value))))
+DERIVATIVE(atanh, input, weft_div(weft_scale(weft_mul(product, value), 2), weft_square(weft_one_minus_square(value))))
 DERIVATIVE(sinh, input, weft_mul(product, weft_sinh(value)))
 DERIVATIVE(cosh, input, weft_mul(product, weft_cosh(value)))
 DERIVATIVE(tanh, output, weft_scale(weft_mul(product, value), -2))
-DERIVATIVE(exp2, output, weft_scale(product, ln2))
+DERIVATIVE(exp2, output, weft_scale(product, WEFT_LN2))
 DERIVATIVE(erf, input, weft_mul(erf_backward(product, value, 0, 0), weft_scale(value, -2)))
 DERIVATIVE(erfc, input, weft_mul(erfc_backward(product, value, 0, 0), weft_scale(value, -2)))
 DERIVATIVE(erfinv, output, weft_mul(erfinv_backward(product, value, 0, 0), weft_scale(value, 2)))

@@ -4,6 +4,20 @@
 
 #include "ops/elementwise.h"
 
+#define WEFT_LN2 0.69314718055994530942
+#define WEFT_LN10 2.30258509299404568402
+
+/* 1 - a^2, and 1 + a^2. */
+static inline weft_tensor *weft_one_minus_square(weft_tensor *a)
+{
+    return weft_add_scalar(weft_neg(weft_square(a)), 1);
+}
+
+static inline weft_tensor *weft_one_plus_square(weft_tensor *a)
+{
+    return weft_add_scalar(weft_square(a), 1);
+}
+
 /* ---- derivatives --------------------------------------------------------------------------------------- */
 
 /* NAME_backward(gradient, value), the gradient of a function: the gradient times a factor of the
