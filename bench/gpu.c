@@ -146,7 +146,8 @@ static void measure_product(const cuda_side *cuda)
 
 enum { HEADS = 16, LENGTH = 2048, WIDTH = 64, IMAGES = 32, CHANNELS = 128, PIXELS = 56 };
 
-static weft_tensor *a, *b, *gain, *half_a, *half_b, *column, *images, *filters, *heads, *half_heads, *moments[2];
+static weft_tensor *a, *b, *gain, *half_a, *half_b, *half_gain, *column, *images, *filters, *half_images,
+    *half_filters, *heads, *half_heads, *moments[2];
 
 #define CALL(name, expression)                                                                               \
     static weft_tensor *call_##name(void)                                                                    \
@@ -169,17 +170,22 @@ CALL(cumsum_columns, weft_cumsum(a, 0))
 CALL(transpose, weft_transpose(a, 0, 1))
 CALL(embedding, weft_embedding(a, column))
 CALL(sort, weft_sort(a, 1, false, NULL))
+CALL(histogram, weft_histogram(a, 1000, 0, 1))
 CALL(matmul_half, weft_matmul(half_a, half_b))
+CALL(linear_half, weft_linear(half_a, half_b, half_gain))
 CALL(attention, weft_attention(heads, heads, heads, NULL))
 CALL(attention_half, weft_attention(half_heads, half_heads, half_heads, NULL))
 
-static weft_tensor *call_conv2d(void)
+static weft_tensor *convolve(weft_tensor *x, weft_tensor *weight)
 {
     weft_convolution options;
     weft_convolution_init(&options);
     options.padding[0] = options.padding[1] = 1;
-    return weft_conv2d(images, filters, NULL, &options);
+    return weft_conv2d(x, weight, NULL, &options);
 }
+
+CALL(conv2d, convolve(images, filters))
+CALL(conv2d_half, convolve(half_images, half_filters))
 
 static weft_tensor *call_adam(void)
 {
@@ -189,6 +195,7 @@ static weft_tensor *call_adam(void)
 }
 
 static const double attention_operations = 4.0 * HEADS * LENGTH * LENGTH * WIDTH;
+static const double convolution_operations = 2.0 * IMAGES * PIXELS * PIXELS * CHANNELS * CHANNELS * 9;
 
 static const struct {
     const char *name;
@@ -213,10 +220,13 @@ static const struct {
     { "embedding", call_embedding, 2, 0 },
     { "adam", call_adam, 7, 0 },
     { "sort", call_sort, 2, 0 },
+    { "histogram", call_histogram, 1, 0 },
     { "matmul bf16", call_matmul_half, 1.5, 2.0 * ROWS * ROWS * ROWS },
+    { "linear bf16", call_linear_half, 1.5, 2.0 * ROWS * ROWS * ROWS },
     { "attention", call_attention, 0, attention_operations },
     { "attention bf16", call_attention_half, 0, attention_operations },
-    { "conv2d", call_conv2d, 0, 2.0 * IMAGES * PIXELS * PIXELS * CHANNELS * CHANNELS * 9 },
+    { "conv2d", call_conv2d, 0, convolution_operations },
+    { "conv2d bf16", call_conv2d_half, 0, convolution_operations },
 };
 
 static void make_operands(void)
@@ -226,11 +236,14 @@ static void make_operands(void)
     gain = weft_rand(WEFT_F32, 1, shape, NULL, NULL);
     half_a = weft_rand(WEFT_BF16, 2, shape, NULL, NULL);
     half_b = weft_rand(WEFT_BF16, 2, shape, NULL, NULL);
+    half_gain = weft_rand(WEFT_BF16, 1, shape, NULL, NULL);
     column = weft_randint(WEFT_I64, 0, ROWS, 1, shape, NULL, NULL);
     heads = weft_randn(WEFT_F32, 4, of_heads, NULL, NULL);
     half_heads = weft_randn(WEFT_BF16, 4, of_heads, NULL, NULL);
     images = weft_rand(WEFT_F32, 4, of_images, NULL, NULL);
     filters = weft_rand(WEFT_F32, 4, of_filters, NULL, NULL);
+    half_images = weft_rand(WEFT_BF16, 4, of_images, NULL, NULL);
+    half_filters = weft_rand(WEFT_BF16, 4, of_filters, NULL, NULL);
     moments[0] = weft_zeros(WEFT_F32, 2, shape, NULL, NULL);
     moments[1] = weft_zeros(WEFT_F32, 2, shape, NULL, NULL);
     bench_check();

@@ -79,4 +79,139 @@ WEFT_INLINE double weft_erfinv(double x)
     return copysign(y, x);
 }
 
+/* The zeta function of Hurwitz, the sum of (q + k)^-s for k >= 0, s > 1: terms up to q + k >= s + 10, the rest by Euler's and
+ * Maclaurin's formula. At s = 1 and q = 0, -1, ... infinite; NaN for smaller s, and below 0 unless s is whole. */
+WEFT_INLINE double weft_zeta(double s, double q)
+{
+    /* B(2j) / (2j)! */
+    const double factors[] = { 1.0 / 12,          -1.0 / 720,        1.0 / 30240,         -1.0 / 1209600, 1.0 / 47900160,
+                               -691.0 / 1307674368000.0, 1.0 / 74724249600.0, -3617.0 / 10670622842880000.0 };
+    if (!(s > 1) || !(q > -1e6) || (q <= 0 && (q == floor(q) || s != floor(s)))) {
+        return s == 1 || (s > 1 && q == floor(q) && q <= 0) ? (double)INFINITY : (double)NAN;
+    }
+    double sum = 0, term = 1;
+    for (; q < s + 10 && !(q > 0 && fabs(term) < 1e-17 * fabs(sum)); q += 1) {
+        term = pow(q, -s);
+        sum += term;
+    }
+    if (fabs(term) < 1e-17 * fabs(sum) || q == (double)INFINITY) {
+        return sum;
+    }
+    const double power = pow(q, -s);
+    double rest = power * q / (s - 1) + 0.5 * power, product = power * s / q;
+    for (int j = 0; j < 8; j++) {
+        rest += factors[j] * product;
+        product *= (s + 2 * j + 1) * (s + 2 * j + 2) / (q * q);
+    }
+    return sum + rest;
+}
+
+/* The n-th derivative of digamma, n >= 1: (-1)^(n + 1) n! zeta(n + 1, x). */
+WEFT_INLINE double weft_polygamma_of(double n, double x)
+{
+    return n == 1 ? weft_trigamma(x) : (n - 2 * floor(n / 2) != 0 ? 1 : -1) * tgamma(n + 1) * weft_zeta(n + 1, x);
+}
+
+/* e^-|x| times the modified Bessel function of order n = 0 or 1: the series of powers, all of one sign, below 30, and the
+ * asymptotic one, whose terms fall below the last digit there. */
+WEFT_INLINE double weft_bessel_i_scaled(int n, double x)
+{
+    const double size = fabs(x);
+    double sum = 0, term = n == 0 ? 1 : size / 2;
+    if (size < 30) {
+        for (int k = 1; term > 1e-17 * sum; k++) {
+            sum += term;
+            term *= x * x / 4 / ((double)k * (k + n));
+        }
+        sum *= exp(-size);
+    } else {
+        term = 1;
+        for (int k = 1; fabs(term) > 1e-17 && k < 40; k++) {
+            sum += term;
+            term *= ((2 * k - 1) * (2 * k - 1) - 4 * n) / (8.0 * k * size);
+        }
+        sum = x != x ? x : sum / sqrt(2 * WEFT_PI * size);
+    }
+    return n == 1 && x < 0 ? -sum : sum;
+}
+
+/* Without the factor: by halves, because it overflows before the result does. */
+WEFT_INLINE double weft_bessel_i(int n, double x)
+{
+    const double half = exp(fabs(x) / 2);
+    return fabs(x) == (double)INFINITY ? (n == 1 ? x : fabs(x)) : weft_bessel_i_scaled(n, x) * half * half;
+}
+
+#ifndef __cplusplus
+double j0(double x); /* of POSIX, which ISO C's <math.h> hides */
+double j1(double x);
+#endif
+
+/* The distribution function of the normal distribution, and its logarithm: far below 0 by the asymptotic series. */
+WEFT_INLINE double weft_ndtr(double x)
+{
+    return 0.5 * erfc(-x * 0.70710678118654752440);
+}
+
+WEFT_INLINE double weft_log_ndtr(double x)
+{
+    if (x > 0) {
+        return log1p(-0.5 * erfc(x * 0.70710678118654752440));
+    }
+    if (!(x < -20)) {
+        return log(weft_ndtr(x));
+    }
+    double series = 0, term = 1;
+    for (int k = 1; k < 12; k++) {
+        term *= -(2 * k - 1) / (x * x);
+        series += term;
+    }
+    return -0.5 * x * x - log(-x) - 0.91893853320467274178 + log1p(series); /* log(2 pi) / 2 */
+}
+
+/* The inverse of the distribution function: near the middle by the inverse of erf; in the tails by Newton's method for log erfc,
+ * which is nearly a parabola there. NaN outside 0 .. 1. */
+WEFT_INLINE double weft_ndtri(double p)
+{
+    const double tail = p < 0.5 ? p : 1 - p, sign = p < 0.5 ? -1 : 1;
+    if (!(tail > 0)) {
+        return tail == 0 ? sign * (double)INFINITY : (double)NAN;
+    }
+    if (tail > 0.25) {
+        return 1.41421356237309504880 * weft_erfinv(2 * p - 1);
+    }
+    const double target = log(2 * tail);
+    double y = sqrt(-target);
+    for (int i = 0; i < 6; i++) {
+        const double rest = erfc(y);
+        y += (log(rest) - target) * rest / (1.12837916709551257390 * exp(-y * y));
+    }
+    return sign * 1.41421356237309504880 * y;
+}
+
+/* sin(pi x) / (pi x); the sine of the rest of x, which is exact, by 2. */
+WEFT_INLINE double weft_sinc(double x)
+{
+    return x == 0 ? 1 : sin(WEFT_PI * (x - 2 * nearbyint(x / 2))) / (WEFT_PI * x);
+}
+
+WEFT_INLINE int64_t weft_gcd(int64_t a, int64_t b)
+{
+    uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+    while (y != 0) {
+        const uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return (int64_t)x;
+}
+
+/* Wraps around. */
+WEFT_INLINE int64_t weft_lcm(int64_t a, int64_t b)
+{
+    const uint64_t divisor = (uint64_t)weft_gcd(a, b);
+    const int64_t product = divisor == 0 ? 0 : (int64_t)((uint64_t)(a / (int64_t)divisor) * (uint64_t)b);
+    return product < 0 ? (int64_t)(0 - (uint64_t)product) : product;
+}
+
 #endif

@@ -12,7 +12,7 @@ import describe  # noqa: E402
 
 # Headers by task, in the order of a program's life. A header that is not here gets a section of its own.
 TASKS = [
-    ("Start and end, errors, scopes", ["runtime", "mpi", "base"]),
+    ("Start and end, errors, scopes", ["runtime", "mpi", "base", "build"]),
     ("Meshes and placements", ["mesh", "placement"]),
     ("Make tensors, bring data in and out", ["tensor", "boxes", "dlpack"]),
     ("Random numbers", ["random"]),

@@ -29,7 +29,7 @@ CONTENTS = [
     ("How it works", [("Overview", "docs/design.md"), ("Features and their tests", "docs/features.md"), ("Calls and tasks", "docs/calls.md"), ("Plans", "docs/plan.md"),
                       ("Engine", "docs/engine.md"), ("Transports", "docs/transports.md"), ("The machine", "docs/machine.md"),
                       ("Failures", "docs/failures.md"), ("Performance", "docs/performance.md"),
-                      ("Beside PyTorch", "docs/oracle.md"), ("Contributing", "CONTRIBUTING.md")]),
+                      ("Beside PyTorch", "docs/oracle.md"), ("xSDK's policies", "docs/xsdk.md"), ("Contributing", "CONTRIBUTING.md")]),
 ]
 RENAMED = {"README.md": "index.md", "examples/README.md": "examples.md", "CHANGES.md": "changes.md",
            "CONTRIBUTING.md": "contributing.md", "docs/README.md": "functions.md"}

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weft/build.h>
 #include <weft/weft.h>
 
 #if WEFT_HAVE_MPI
@@ -45,6 +46,7 @@ int main(int argc, char **argv)
             if (!figures) {
                 weft_print_machine(stdout);
                 print_mpi(stdout);
+                printf("built with:\n%s", weft_build_info());
                 weft_cuda_print(stdout);
             } else if (!weft_machine_model_write(&model, stdout)) {
                 fprintf(stderr, "weft-machine: the figures cannot be written\n");

@@ -15,11 +15,12 @@ ROWS, CALLS, REPETITIONS = 8192, 8, 7
 def operations():
     device = {"device": "cuda"}
     a, b, gain = torch.rand(ROWS, ROWS, **device), torch.rand(ROWS, ROWS, **device), torch.rand(ROWS, **device)
-    half_a, half_b = a.bfloat16(), b.bfloat16()
+    half_a, half_b, half_gain = a.bfloat16(), b.bfloat16(), gain.bfloat16()
     column = torch.randint(ROWS, (ROWS,), **device)
     heads = torch.randn(1, 16, 2048, 64, **device)
     half_heads = heads.bfloat16()
     images, filters = torch.rand(32, 128, 56, 56, **device), torch.rand(128, 128, 3, 3, **device)
+    half_images, half_filters = images.bfloat16(), filters.bfloat16()
     square = torch.rand(4096, 4096, **device)
     parameter = torch.nn.Parameter(torch.rand(ROWS, ROWS, **device))
     parameter.grad = torch.rand(ROWS, ROWS, **device)
@@ -45,10 +46,13 @@ def operations():
         "embedding": lambda: F.embedding(column, a),
         "adam": adam.step,
         "sort": lambda: a.sort(1),
+        "histogram": lambda: a.histc(1000, 0, 1),
         "matmul bf16": lambda: half_a @ half_b,
+        "linear bf16": lambda: F.linear(half_a, half_b, half_gain),
         "attention": lambda: attend(heads, heads, heads),
         "attention bf16": lambda: attend(half_heads, half_heads, half_heads),
         "conv2d": lambda: F.conv2d(images, filters, padding=1),
+        "conv2d bf16": lambda: F.conv2d(half_images, half_filters, padding=1),
     }
 
 

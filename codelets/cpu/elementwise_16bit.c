@@ -18,7 +18,9 @@ static const bool looked_up[KERNELS] = {
     LOOKED_UP(exp), LOOKED_UP(expm1), LOOKED_UP(log), LOOKED_UP(log1p), LOOKED_UP(log2), LOOKED_UP(log10), LOOKED_UP(sin),
     LOOKED_UP(cos), LOOKED_UP(tan), LOOKED_UP(asin), LOOKED_UP(acos), LOOKED_UP(atan), LOOKED_UP(sinh), LOOKED_UP(cosh),
     LOOKED_UP(asinh), LOOKED_UP(acosh), LOOKED_UP(atanh), LOOKED_UP(tanh), LOOKED_UP(exp2), LOOKED_UP(erf), LOOKED_UP(erfc),
-    LOOKED_UP(erfinv), LOOKED_UP(lgamma), LOOKED_UP(digamma), LOOKED_UP(trigamma), LOOKED_UP(sigmoid), LOOKED_UP(silu),
+    LOOKED_UP(erfinv), LOOKED_UP(lgamma), LOOKED_UP(digamma), LOOKED_UP(sinc), LOOKED_UP(i0), LOOKED_UP(i0e), LOOKED_UP(i1), LOOKED_UP(i1e),
+    LOOKED_UP(bessel_j0), LOOKED_UP(bessel_j1), LOOKED_UP(ndtr), LOOKED_UP(ndtri), LOOKED_UP(log_ndtr), LOOKED_UP(entr), LOOKED_UP(logit),
+    LOOKED_UP(sigmoid), LOOKED_UP(silu),
     LOOKED_UP(gelu), LOOKED_UP(gelu_tanh), LOOKED_UP(mish), LOOKED_UP(selu),
 };
 

@@ -5,10 +5,14 @@
 
 #include "codelets/fft.h"
 
+/* Limits of what is kept: bytes as makers count them, and plans, which a task compares with its own one after the other. */
+enum { MOST_PLANS = 512 };
+static const int64_t most_bytes = INT64_C(256) << 20;
+
 static struct {
     pthread_mutex_t lock;
     weft_fft_kept *newest; /* by last use */
-    int64_t bytes;         /* of all */
+    int64_t bytes, count;  /* of all */
 } fft_plans = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* With the lock: such a plan, for one more user, as the newest one. NULL: none is kept. */
@@ -27,34 +31,35 @@ static weft_fft_kept *find(const weft_fft_maker *maker, const void *wanted)
     return NULL;
 }
 
-/* Removes the oldest plan that nobody uses, if all together take more bytes. NULL: they do not, or all are in use. */
-static weft_fft_kept *take_excess(int64_t most_bytes)
+/* Removes the oldest plan that nobody uses, if all together are too many, or `all` are to go. NULL: nothing is removed. */
+static weft_fft_kept *take_excess(bool all)
 {
     weft_fft_kept **oldest = NULL, *taken = NULL;
     pthread_mutex_lock(&fft_plans.lock);
-    for (weft_fft_kept **place = &fft_plans.newest; fft_plans.bytes > most_bytes && *place != NULL; place = &(*place)->older) {
+    const bool many = all || fft_plans.bytes > most_bytes || fft_plans.count > MOST_PLANS;
+    for (weft_fft_kept **place = &fft_plans.newest; many && *place != NULL; place = &(*place)->older) {
         oldest = (*place)->users == 0 ? place : oldest;
     }
     if (oldest != NULL) {
         taken = *oldest;
         *oldest = taken->older;
         fft_plans.bytes -= taken->bytes;
+        fft_plans.count--;
     }
     pthread_mutex_unlock(&fft_plans.lock);
     return taken;
 }
 
 /* The newest plan stays, however large it is: tasks of one transform take turns with it. */
-static void destroy_excess(int64_t most_bytes)
+static void destroy_excess(bool all)
 {
-    for (weft_fft_kept *plan = take_excess(most_bytes); plan != NULL; plan = take_excess(most_bytes)) {
+    for (weft_fft_kept *plan = take_excess(all); plan != NULL; plan = take_excess(all)) {
         plan->maker->destroy(plan);
     }
 }
 
 weft_fft_kept *weft_fft_obtain(const weft_fft_maker *maker, const void *wanted)
 {
-    const int64_t most_bytes = INT64_C(256) << 20;
     pthread_mutex_lock(&fft_plans.lock);
     weft_fft_kept *found = find(maker, wanted);
     pthread_mutex_unlock(&fft_plans.lock);
@@ -70,13 +75,14 @@ weft_fft_kept *weft_fft_obtain(const weft_fft_maker *maker, const void *wanted)
         made->older = fft_plans.newest;
         fft_plans.newest = made;
         fft_plans.bytes += made->bytes;
+        fft_plans.count++;
     }
     pthread_mutex_unlock(&fft_plans.lock);
     if (found != NULL) {
         maker->destroy(made);
         return found;
     }
-    destroy_excess(most_bytes);
+    destroy_excess(false);
     return made;
 }
 
@@ -89,5 +95,5 @@ void weft_fft_release(weft_fft_kept *plan)
 
 void weft_fft_forget_plans(void)
 {
-    destroy_excess(-1);
+    destroy_excess(true);
 }

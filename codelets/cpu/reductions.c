@@ -9,6 +9,7 @@
 #include "codelets/complex.h"
 #include "codelets/convert.h"
 #include "codelets/cpu/clones.h"
+#include "codelets/cpu/holds.h"
 #include "codelets/cpu/vectors.h"
 
 /* LANES: interleaved parts, enough to hide the latency of an addition. COLUMNS: results that stay in the
@@ -454,13 +455,14 @@ static void find_run(const job *j, const walker *w, const char *from, int64_t pl
 {
     weft_dtype type = w->call->inputs[0].dtype;
     int64_t *results = j->results, step = w->reduces_last ? 0 : 1;
-    for (int64_t first = 0, n; first < length; first += n) {
+    for (int64_t first = 0, n; first < length && (!w->reduces_last || results[place] > position + first); first += n) {
         values block;
         n = length - first < BLOCK ? length - first : BLOCK;
-        if (w->reduces_last && results[place] <= position + first) {
-            return;
+        const char *at_block = from + (size_t)first * weft_dtype_size(type);
+        if (w->reduces_last && !weft_may_hold(type, at_block, n, ((double *)j->centre)[place])) {
+            continue;
         }
-        weft_load(arithmetic_of(j), &block, type, from + (size_t)first * weft_dtype_size(type), 1, n);
+        weft_load(arithmetic_of(j), &block, type, at_block, 1, n);
         for (int64_t i = 0; i < n; i++) {
             int64_t result = place + (first + i) * step, at = position + (w->reduces_last ? first + i : 0);
             if (at < results[result] && is_sought(j, &block, i, result)) {

@@ -1,7 +1,8 @@
 /* Convolutions' graphs. */
 #include "codelets/cuda/dnn_convolution.h"
 
-static weft_dnn_tensor image(weft_dnn_graph *graph, const weft_dnn_convolution_sizes *s, int64_t id, const int64_t shape[], bool is_computed)
+static weft_dnn_tensor image(weft_dnn_graph *graph, const weft_dnn_convolution_sizes *s, int64_t id, const int64_t shape[],
+                             bool is_computed)
 {
     const bool wide = s->type == WEFT_F32 || (is_computed && !s->narrow);
     const cudnnDataType_t type = wide ? CUDNN_DATA_FLOAT : s->type == WEFT_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;

@@ -1,41 +1,8 @@
-/* Look-ups, scattered elements, one-hot rows, triangles, cumulative sums: see cpu/indexing.c, shapes.c, scans.c. */
-#include "codelets/cuda/views.h"
-
-extern "C" {
-#include "codelets/indexing.h"
-}
+/* Look-ups, one-hot rows, triangles, cumulative sums: see cpu/indexing.c, shapes.c, scans.c. */
+#include "codelets/cuda/indexing.cuh"
 
 namespace
 {
-
-__device__ void clear_element(weft_device_place to, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        to.memory[(size_t)to.place * size + i] = 0;
-    }
-}
-
-/* Elements after dimension `dim` for each of its indices. */
-__device__ int64_t inner_of(const weft_device_view &view, int dim)
-{
-    int64_t inner = 1;
-    for (int d = dim + 1; d < view.ndim; d++) {
-        inner *= view.extent[d];
-    }
-    return inner;
-}
-
-/* Local place of a global index along a dimension; -1: elsewhere, or, reported at `position`, out of range. */
-__device__ int64_t place_along(const weft_device_call &call, int k, int dim, int64_t index, uint64_t position)
-{
-    const weft_device_view &view = call.views[k];
-    if (index < 0 || index >= view.shape[dim]) {
-        weft_device_range(call, position, call.num_inputs - 1, index, view.shape[dim] - 1);
-        return -1;
-    }
-    int64_t place = index - view.offset[dim];
-    return place >= 0 && place < view.extent[dim] ? place : -1;
-}
 
 /* ---- look-ups ------------------------------------------------------------------------------------------ */
 
@@ -89,84 +56,6 @@ __global__ void run_one_hot(const weft_device_call call)
         const int64_t place = place_along(call, 0, dim, weft_get<int64_t>(call, indices, i), (uint64_t)i);
         for (int64_t k = 0; k < length; k++) {
             weft_set(call, 0, i * length + k, (int64_t)(k == place));
-        }
-    }
-}
-
-/* ---- scattered elements -------------------------------------------------------------------------------- */
-
-/* NaN is the smallest, and the largest. */
-template <typename T> static __device__ T combined(weft_reduce_op op, weft_dtype, T a, T b)
-{
-    switch (op) {
-    case WEFT_PROD:
-        return a * b;
-    case WEFT_MIN:
-        return a <= b || a != a ? a : b;
-    case WEFT_MAX:
-        return a >= b || a != a ? a : b;
-    default:
-        return a + b;
-    }
-}
-
-/* Stores to narrower integers wrap around. */
-static __device__ int64_t combined(weft_reduce_op op, weft_dtype type, int64_t a, int64_t b)
-{
-    if (type == WEFT_BOOL) {
-        return op == WEFT_SUM || op == WEFT_MAX ? a != 0 || b != 0 : a != 0 && b != 0;
-    }
-    switch (op) {
-    case WEFT_PROD:
-        return (int64_t)((uint64_t)a * (uint64_t)b);
-    case WEFT_MIN:
-        return a <= b ? a : b;
-    case WEFT_MAX:
-        return a >= b ? a : b;
-    default:
-        return (int64_t)((uint64_t)a + (uint64_t)b);
-    }
-}
-
-/* That of an element to which nothing is scattered. */
-template <typename T> static __device__ T neutral(weft_reduce_op op, weft_dtype)
-{
-    const T infinity = (T)INFINITY;
-    return op == WEFT_PROD ? (T)1 : op == WEFT_MIN ? infinity : op == WEFT_MAX ? -infinity : (T)0;
-}
-
-template <> __device__ int64_t neutral<int64_t>(weft_reduce_op op, weft_dtype type)
-{
-    const bool narrow = type == WEFT_U8 || type == WEFT_BOOL;
-    const int64_t most = type == WEFT_I64   ? INT64_MAX
-                         : type == WEFT_I32 ? INT32_MAX
-                         : type == WEFT_U8  ? UINT8_MAX
-                                            : 1;
-    return op == WEFT_PROD ? 1 : op == WEFT_MIN ? most : op == WEFT_MAX && !narrow ? -most - 1 : 0;
-}
-
-/* A thread for each line of the output, which combines in index order. */
-template <typename T> __global__ void run_scatter(const weft_device_call call)
-{
-    const int dim = (int)call.numbers[WEFT_INDEXED_DIM], source = weft_input(call, 0);
-    const bool together = call.numbers[WEFT_INDEXED_TOGETHER] != 0;
-    const weft_reduce_op op = (weft_reduce_op)call.numbers[WEFT_SCATTER_OP];
-    const weft_device_view &out = call.views[0];
-    const int64_t inner = inner_of(call.views[source], dim), length = call.views[source].extent[dim];
-    const weft_device_vectors lines = weft_device_vectors_along(call, 0, dim, dim);
-    for (int64_t v = weft_first_index(); v < lines.count; v += weft_index_step()) {
-        const int64_t outer = weft_quotient(v, inner), j = v - outer * inner;
-        const weft_device_vector<T> line(call, lines, v);
-        for (int64_t k = 0; k < lines.length && call.first; k++) {
-            line.set(k, neutral<T>(op, out.dtype));
-        }
-        for (int64_t k = 0; k < length; k++) {
-            const int64_t i = (outer * length + k) * inner + j;
-            const int64_t index = weft_get<int64_t>(call, weft_input(call, 1), together ? k : i);
-            const int64_t place = place_along(call, 0, dim, index, (uint64_t)i);
-            if (place >= 0) {
-                line.set(place, combined(op, out.dtype, line[place], weft_get<T>(call, source, i)));
-            }
         }
     }
 }
@@ -466,21 +355,6 @@ int weft_cuda_check_indices(const weft_task_run *run, weft_cuda_queue *queue)
 int weft_cuda_one_hot(const weft_task_run *run, weft_cuda_queue *queue)
 {
     return launch_each(run_one_hot, 0, true, run, queue);
-}
-
-int weft_cuda_scatter(const weft_task_run *run, weft_cuda_queue *queue)
-{
-    weft_device_call call;
-    int failed = weft_call_begin(&call, run, queue);
-    const weft_device_view &out = call.views[0];
-    int64_t lines = 1;
-    for (int d = 0; d < out.ndim; d++) {
-        lines *= d == call.numbers[WEFT_INDEXED_DIM] ? 1 : out.extent[d];
-    }
-    weft_device_kernel kernel = out.dtype == WEFT_F64   ? run_scatter<double>
-                                : out.dtype >= WEFT_I64 ? run_scatter<int64_t>
-                                                        : run_scatter<float>;
-    return failed != 0 ? failed : weft_call_launch_checked(kernel, lines, call, queue);
 }
 
 int weft_cuda_tril(const weft_task_run *run, weft_cuda_queue *queue)

@@ -89,8 +89,10 @@ static bool describe(const weft_lt_library *library, plan *p, const void *bias)
     const cublasOperation_t first = k[TRANSPOSE_B] ? CUBLAS_OP_T : CUBLAS_OP_N, second = k[TRANSPOSE_A] ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     const int type = (int)type_of(k[OUTPUT]);
-#define SET(attribute, value) (library->MatmulDescSetAttribute(p->product, attribute, &(value), sizeof(value)) == CUBLAS_STATUS_SUCCESS)
-    return library->MatmulDescCreate(&p->product, k[TF32] ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
+    const cublasComputeType_t arithmetic = k[TF32] ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+#define SET(attribute, value) \
+    (library->MatmulDescSetAttribute(p->product, attribute, &(value), sizeof(value)) == CUBLAS_STATUS_SUCCESS)
+    return library->MatmulDescCreate(&p->product, arithmetic, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
            SET(CUBLASLT_MATMUL_DESC_TRANSA, first) && SET(CUBLASLT_MATMUL_DESC_TRANSB, second) &&
            SET(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) && SET(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type) &&
            SET(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias) &&
@@ -112,11 +114,13 @@ static bool choose(const weft_lt *lt, plan *p, size_t workspace_bytes)
     if (library->MatmulPreferenceCreate(&wanted) != CUBLAS_STATUS_SUCCESS) {
         return false;
     }
-#define SET(attribute, value) (library->MatmulPreferenceSetAttribute(wanted, attribute, &(value), sizeof(value)) == CUBLAS_STATUS_SUCCESS)
+#define SET(attribute, value) \
+    (library->MatmulPreferenceSetAttribute(wanted, attribute, &(value), sizeof(value)) == CUBLAS_STATUS_SUCCESS)
     bool done = SET(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes) && SET(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, sums) &&
                 SET(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment) && SET(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment) &&
                 SET(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment) && SET(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment) &&
-                library->MatmulAlgoGetHeuristic(lt->handle, p->product, p->a, p->b, p->c, p->c, wanted, 1, &found, &count) == CUBLAS_STATUS_SUCCESS &&
+                library->MatmulAlgoGetHeuristic(lt->handle, p->product, p->a, p->b, p->c, p->c, wanted, 1, &found, &count) ==
+                    CUBLAS_STATUS_SUCCESS &&
                 count == 1 && found.state == CUBLAS_STATUS_SUCCESS;
 #undef SET
     library->MatmulPreferenceDestroy(wanted);
@@ -167,7 +171,9 @@ bool weft_lt_multiply(weft_lt *lt, const weft_device_products *product, const vo
     const plan *p = plan_of(lt, key, bias, queue->workspace_bytes);
     const float alpha = (float)g->alpha, beta = 0;
     return p->possible &&
-           lt->library.MatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)) == CUBLAS_STATUS_SUCCESS &&
+           lt->library.MatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)) ==
+               CUBLAS_STATUS_SUCCESS &&
            lt->library.Matmul(lt->handle, p->product, &alpha, product->b, p->a, product->a, p->b, &beta, product->c, p->c, product->c,
-                              p->c, &p->algorithm, queue->workspace, queue->workspace_bytes, (cudaStream_t)queue->stream) == CUBLAS_STATUS_SUCCESS;
+                              p->c, &p->algorithm, queue->workspace, queue->workspace_bytes, (cudaStream_t)queue->stream) ==
+               CUBLAS_STATUS_SUCCESS;
 }

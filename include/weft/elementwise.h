@@ -59,6 +59,17 @@ WEFT_API weft_tensor *weft_hypot(weft_tensor *a, weft_tensor *b);     /**< sqrt(
 WEFT_API weft_tensor *weft_logaddexp(weft_tensor *a, weft_tensor *b); /**< log(exp(a) + exp(b)); floating */
 WEFT_API weft_tensor *weft_xlogy(weft_tensor *a, weft_tensor *b); /**< a log(b), or 0 if a is 0 and b is not
                                                                        NaN; floating */
+WEFT_API weft_tensor *weft_xlog1py(weft_tensor *a, weft_tensor *b); /**< a log(1 + b), or 0 if a is 0 and b is not
+                                                                         NaN; floating */
+WEFT_API weft_tensor *weft_logaddexp2(weft_tensor *a, weft_tensor *b); /**< log2(2^a + 2^b); floating */
+/** The zeta function of Hurwitz: the sum of (b + k)^-a for k = 0, 1, ...; NaN if a is less than 1 or b at most -1e6. Only b
+ * has a gradient. */
+WEFT_API weft_tensor *weft_zeta(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_heaviside(weft_tensor *a, weft_tensor *b); /**< 0 below 0, 1 above, b where a is 0 */
+/** The greatest common divisor, and the least common multiple, both at least 0; integers. gcd(0, 0) and lcm(a, 0) are 0. \{ */
+WEFT_API weft_tensor *weft_gcd(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_lcm(weft_tensor *a, weft_tensor *b);
+/** \} */
 /** \} */
 
 /** Arithmetic with a number. \{ */
@@ -164,11 +175,29 @@ WEFT_API weft_tensor *weft_erf(weft_tensor *a); /**< 2 / sqrt(pi) times the inte
 WEFT_API weft_tensor *weft_erfc(weft_tensor *a); /**< 1 - erf(a) */
 WEFT_API weft_tensor *weft_erfinv(weft_tensor *a); /**< b with erf(b) = a; NaN if a is outside -1 .. 1 */
 WEFT_API weft_tensor *weft_lgamma(weft_tensor *a); /**< log |Gamma(a)| */
-/** Derivatives of weft_lgamma(): the first, and the one with number n + 1. n must be 0 or 1 (WEFT_ERR_UNSUPPORTED). n
- * = 1 has no gradient of its own. \{ */
+/** Derivatives of weft_lgamma(): the first, and the one with number n + 1, n from 0 to 160 (WEFT_ERR_INVALID). For n from 2
+ * on accurate above -1e6, NaN below. \{ */
 WEFT_API weft_tensor *weft_digamma(weft_tensor *a);
 WEFT_API weft_tensor *weft_polygamma(weft_tensor *a, int n);
 /** \} */
+/** Modified Bessel functions of the first kind, of order 0 and 1; with `e` times exp(-|a|), which does not overflow. \{ */
+WEFT_API weft_tensor *weft_i0(weft_tensor *a);
+WEFT_API weft_tensor *weft_i0e(weft_tensor *a);
+WEFT_API weft_tensor *weft_i1(weft_tensor *a);
+WEFT_API weft_tensor *weft_i1e(weft_tensor *a);
+/** \} */
+/** Bessel functions of the first kind, of order 0 and 1. \{ */
+WEFT_API weft_tensor *weft_bessel_j0(weft_tensor *a);
+WEFT_API weft_tensor *weft_bessel_j1(weft_tensor *a);
+/** \} */
+/** The distribution function of the normal distribution, its inverse (NaN outside 0 .. 1), and its logarithm. \{ */
+WEFT_API weft_tensor *weft_ndtr(weft_tensor *a);
+WEFT_API weft_tensor *weft_ndtri(weft_tensor *a);
+WEFT_API weft_tensor *weft_log_ndtr(weft_tensor *a);
+/** \} */
+WEFT_API weft_tensor *weft_entr(weft_tensor *a); /**< -a log(a); 0 at 0, -INFINITY below */
+WEFT_API weft_tensor *weft_logit(weft_tensor *a); /**< log(a / (1 - a)); NaN outside 0 .. 1 */
+WEFT_API weft_tensor *weft_sinc(weft_tensor *a); /**< sin(pi a) / (pi a), and 1 at 0 */
 WEFT_API weft_tensor *weft_floor(weft_tensor *a); /**< the next whole number below */
 WEFT_API weft_tensor *weft_ceil(weft_tensor *a); /**< the next whole number above */
 WEFT_API weft_tensor *weft_trunc(weft_tensor *a); /**< without the fraction */

@@ -12,8 +12,8 @@
  *
  * One large matrix: weft_cholesky(), weft_triangular_solve() with `left`, and so weft_cholesky_solve(), of a tensor [n, n] with
  * n >= 512 that is sharded on a mesh of one dimension, at least 32 rows for each rank, work on blocks of its rows; weft_lu_factor(),
- * weft_lu(), weft_lu_solve(), weft_solve(), weft_inverse(), weft_det() and weft_slogdet() on blocks of its columns. weft_qr(), weft_svd(),
- * weft_pinv() and weft_lstsq() of a tall tensor [m, n] in S0 on such a mesh with m / ranks >= 4 n decompose each rank's rows, and then
+ * weft_lu(), weft_lu_solve(), weft_solve(), weft_inverse(), weft_det() and weft_slogdet() on blocks of its columns; so do weft_qr(), and
+ * weft_lstsq() with rtol 0, of [m, n] with m, n >= 512 and at least 32 for each rank. weft_qr(), weft_svd(), weft_pinv() and weft_lstsq() of a tall tensor [m, n] in S0 on such a mesh with m / ranks >= 4 n decompose each rank's rows, and then
  * the factors R of all ranks, [ranks n, n], on each rank. These calls bring no such matrix to a rank as a whole, nor do the
  * gradients of weft_solve() and weft_slogdet(); other gradients do. All other matrices are whole on each rank that works on them, and one
  * task computes each.
@@ -134,6 +134,10 @@ WEFT_API weft_tensor *weft_svd(weft_tensor *a, weft_tensor **u, weft_tensor **vh
 WEFT_API weft_tensor *weft_pinv(weft_tensor *a, double rtol);
 /** The x that minimise |a x - b|, those of smallest norm if there are several: weft_pinv(a, rtol) times b. a [..., m, n] and
  * b [..., m, k] give [..., n, k]; a vector b [m] gives [..., n].
+ *
+ * \param rtol  as for weft_pinv(). 0 says that a has full rank: it is decomposed by weft_qr() (LAPACK: gels), which is faster and more
+ *              accurate, and one large matrix that ranks share stays shared. Without full rank the results are large, or a pivot
+ *              of 0 is an error, as in weft_solve()
  *
  *     weft_tensor *x = weft_lstsq(a, b, -1); */
 WEFT_API weft_tensor *weft_lstsq(weft_tensor *a, weft_tensor *b, double rtol);

@@ -109,7 +109,7 @@ WEFT_API weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_ten
 /** \} */
 
 /** Optimisers of weft_optimizer_step(), with the states that each needs, in this order, and the fields of the options
- * that it reads beside learning_rate, weight_decay and maximize. States are zeros before the first step, but Adagrad's
+ * that it reads beside learning_rate, weight_decay, decoupled and maximize. States are zeros before the first step, but Adagrad's
  * may be another number. */
 typedef enum weft_optimizer {
     /** momentum, if there is one; dampening, nesterov */
@@ -144,14 +144,14 @@ typedef struct weft_optimizer_options {
     bool nesterov;  /**< requires a momentum and no dampening */
     bool amsgrad;   /**< divides by the root of the largest second moment so far */
     bool centered;  /**< divides by the root of the variance */
-    bool decoupled; /**< multiplies the parameter by 1 - learning_rate * weight_decay, and leaves the gradient */
+    bool decoupled; /**< multiplies the parameter by 1 - learning_rate * weight_decay, and leaves the gradient; not of
+                     * WEFT_OPTIMIZER_SGD */
     bool maximize;  /**< follows the gradient upwards */
     double learning_rate;
     double weight_decay; /**< this times the parameter is added to the gradient, if not decoupled */
-    double beta1, beta2; /**< at least 0, less than 1 */
-    double epsilon;
-    double momentum;
-    double dampening;
+    double beta1, beta2;        /**< at least 0, less than 1 */
+    double epsilon, momentum;   /**< at least 0, as the learning rate and the decays are */
+    double dampening;           /**< finite */
     double learning_rate_decay; /**< the learning rate is divided by 1 + (step - 1) * learning_rate_decay */
     double momentum_decay;
 } weft_optimizer_options;
@@ -159,12 +159,14 @@ typedef struct weft_optimizer_options {
 /** Sets PyTorch's defaults for this kind (for Lion those of its paper), and `size`. WEFT_ERR_INVALID: no such kind. */
 WEFT_API weft_status weft_optimizer_options_init(weft_optimizer_options *options, weft_optimizer kind);
 
-/** Returns the number of states that each parameter has, or 0 with an error (WEFT_ERR_INVALID). */
+/** Returns the number of states that each parameter has. 0: gradient descent without a momentum, or an error
+ * (WEFT_ERR_INVALID, weft_last_status()). */
 WEFT_API int weft_optimizer_states(const weft_optimizer_options *options);
 
 /**
- * One step of any of these optimisers, in one pass over memory. It is computed in the widest type of a parameter's
- * tensors, at least WEFT_F32. Of WEFT_OPTIMIZER_SGD, ADAM and ADAMW the results are those of the functions above.
+ * One step of any of these optimisers, in one pass over memory (with `maximize` another one negates the gradients). It is
+ * computed in the widest type of a parameter's tensors, at least WEFT_F32. Of WEFT_OPTIMIZER_SGD, ADAM and ADAMW the results
+ * are those of the functions above.
  *
  * \param states  weft_optimizer_states() lists of n tensors, one behind the other: state k of parameter i is
  *                states[k * n + i]. May be NULL if there are none
@@ -174,6 +176,9 @@ WEFT_API int weft_optimizer_states(const weft_optimizer_options *options);
  *
  *     weft_optimizer_options_init(&options, WEFT_OPTIMIZER_LION);
  *     weft_optimizer_step(n, parameters, gradients, momenta, step, &options);
+ *
+ * \return WEFT_ERR_INVALID: a number out of its range, a tensor that is missing or in the lists twice; WEFT_ERR_SHAPE,
+ *         WEFT_ERR_DTYPE: a gradient or a state does not fit its parameter. Then nothing has changed
  */
 WEFT_API weft_status weft_optimizer_step(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
                                          weft_tensor *const states[], int64_t step,

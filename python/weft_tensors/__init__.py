@@ -30,6 +30,7 @@ from .array_api import (__array_namespace_info__, acos, acosh, arange, argmax, a
                         zeros_like)
 from .searching import * # noqa: F403
 from .torch_names import * # noqa: F403
+from .compositions import * # noqa: F403
 from .graphs import Graph, graph
 from .index_lists import IndexList
 from .local_map import local_map
@@ -37,7 +38,7 @@ from .sparse_matrices import SparseMatrix
 from .checkpoints import * # noqa: F403
 from .random import manual_seed
 from .linalg import cross
-from . import dtensor, fft, functional, linalg, nn, optim, random
+from . import dtensor, fft, functional, linalg, masked, nn, optim, random, special
 
 array = asarray
 bool = bool_ # noqa: A001

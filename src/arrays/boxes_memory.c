@@ -17,7 +17,7 @@ typedef struct chunk_bytes {
 static int by_address(const void *a, const void *b)
 {
     const chunk_bytes *p = a, *q = b;
-    int order = weft_compare_i64(p->begin, q->begin);
+    int order = (p->begin > q->begin) - (p->begin < q->begin);
     return order != 0 ? order : weft_compare_i64(p->chunk, q->chunk);
 }
 

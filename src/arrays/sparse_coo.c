@@ -39,6 +39,17 @@ static bool fail_memory(const char *function)
     return false;
 }
 
+/* Whether all processes are right. False with the error kept, on all of them: none waits for one that has no memory. */
+static bool all_are_right(const making *m, bool right)
+{
+    int64_t own[WEFT_NUMBERS_OWN] = { 0 }, *all = malloc(WEFT_NUMBERS_OWN * (size_t)weft_runtime.num_processes * sizeof(*all));
+    own[WEFT_NUMBERS_STATUS] = right ? WEFT_OK : weft_latest_status();
+    bool done = (all != NULL || fail_memory(m->function)) && weft_numbers_gather(m->function, WEFT_NUMBERS_OWN, own, all) &&
+                weft_numbers_agree(m->function, WEFT_NUMBERS_OWN, all, right);
+    free(all);
+    return done;
+}
+
 /* ---- those of this process -------------------------------------------------------------------------------------------- */
 
 static bool check_counts(const making *m)
@@ -199,8 +210,9 @@ static bool agree(making *m, bool right)
     m->parts = done ? m->cuts.mesh->shape[m->cuts.mesh_dim] : 0;
     const int each = (int)m->parts + 1, stride = HEADER + each * weft_most_local_ranks();
     int64_t *mine = done ? calloc((size_t)stride, sizeof(*mine)) : NULL;
-    if (mine == NULL) {
-        return done ? fail_memory(m->function) : false;
+    if (!done || !all_are_right(m, mine != NULL || fail_memory(m->function))) {
+        free(mine);
+        return false;
     }
     mine[BAD_RANK] = -1;
     right = find_bad(m, mine) || sort_parts(m, mine);
@@ -266,20 +278,21 @@ static weft_placement cut_of_coordinates(making *m)
     return cut;
 }
 
-/* A list of indices of each hosted rank. NULL with the error kept. */
-static weft_index_list *list_of(const making *m, weft_placement cut, int64_t size, const int64_t counts[], int64_t *const indices[])
+/* A list of indices of each hosted rank; not `right`: there is none, with the error kept. NULL with the error kept. */
+static weft_index_list *list_of(const making *m, bool right, weft_placement cut, int64_t size, const int64_t counts[],
+                                int64_t *const indices[])
 {
     weft_placement placements[WEFT_MAX_DIMS];
     int64_t total = 0;
-    for (int i = 0; i < weft_runtime.local_ranks; i++) {
+    for (int i = 0; i < weft_runtime.local_ranks && right; i++) {
         total += counts[i];
     }
-    int64_t *together = malloc(((size_t)total + 1) * sizeof(*together)), *next = together;
+    int64_t *together = right ? malloc(((size_t)total + 1) * sizeof(*together)) : NULL, *next = together;
     for (int i = 0; i < weft_runtime.local_ranks && together != NULL; next += counts[i++]) {
         memcpy(next, indices[i], (size_t)counts[i] * sizeof(*next));
     }
     weft_sparse_place(&m->cuts, cut, placements);
-    const bool refused = together == NULL && !fail_memory(m->function);
+    const bool refused = !right || (together == NULL && !fail_memory(m->function));
     const weft_index_list_arguments given = { m->function, size, m->cuts.mesh->handle, placements, counts, together, refused };
     weft_index_list *list = weft_index_list_new(&given);
     free(together);
@@ -295,7 +308,8 @@ static bool bring(const making *m, weft_index_list *list, bool back, weft_placem
         weft_sparse_layout(m->function, &m->cuts, cut, 2, (const int64_t[]){ m->total, width }, WEFT_I64);
     weft_tensor_impl *source = layout == NULL ? NULL : weft_tensor_import(m->function, layout, (void *const *)from, true);
     weft_index_list_impl *along = weft_check_index_list(m->function, list);
-    weft_tensor_impl *target = source == NULL ? NULL : weft_index_list_run(m->function, along, back, source);
+    const bool right = all_are_right(m, source != NULL);
+    weft_tensor_impl *target = right ? weft_index_list_run(m->function, along, back, source) : NULL;
     bool done = target != NULL;
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
         done = target->shards[i].count == 0 || weft_shard_read(m->function, target, i, to[i]) == WEFT_OK;
@@ -392,7 +406,7 @@ static weft_index_list *list_entries(const making *m, const weft_sparse_impl *a,
         p->pairs = entries[i];
         done = entries[i] != NULL || fail_memory(m->function);
     }
-    return done ? list_of(m, a->value_cut, a->nnz, m->given->counts, entries) : NULL;
+    return list_of(m, done, a->value_cut, a->nnz, m->given->counts, entries);
 }
 
 /* After all processes have agreed. */
@@ -411,7 +425,7 @@ static weft_sparse_impl *make(making *m, weft_index_list **coordinates)
     }
     done = done || fail_memory(m->function);
     const weft_placement cut = cut_of_coordinates(m);
-    weft_index_list *list = done ? list_of(m, cut, m->total, counts, arrays) : NULL;
+    weft_index_list *list = list_of(m, done, cut, m->total, counts, arrays);
     done = list != NULL && bring(m, list, false, cut, 2, pairs, received);
     weft_sparse_impl *a = done ? make_of_rows(m) : NULL;
     if (a != NULL && m->given->lists) {

@@ -7,6 +7,7 @@
 #include "dispatch/expansion.h"
 #include "dispatch/inputs.h"
 #include "tensor/state.h"
+#include "tensor/submit.h"
 
 void weft_call_get_layouts(const weft_call *call, weft_call_layouts *layouts)
 {
@@ -306,14 +307,17 @@ static bool give_outputs(const running *r, const weft_expansion *expansion, weft
  * to memory that the last ones read: they would wait until these have ended. */
 static weft_reuse begin_lead(const weft_operation *operation)
 {
-    weft_runtime.delay -= operation->leads ? LEAD : 0;
-    return operation->leads ? weft_pool_set_reuse(weft_runtime.pool, WEFT_REUSE_OLD) : WEFT_REUSE_NEWEST;
+    if (!operation->leads) {
+        return WEFT_REUSE_NEWEST;
+    }
+    weft_task_set_delay(weft_runtime.delay - LEAD);
+    return weft_pool_set_reuse(weft_runtime.pool, WEFT_REUSE_OLD);
 }
 
 static void end_lead(const weft_operation *operation, weft_reuse before)
 {
     if (operation->leads) {
-        weft_runtime.delay += LEAD;
+        weft_task_set_delay(weft_runtime.delay + LEAD);
         weft_pool_set_reuse(weft_runtime.pool, before);
     }
 }

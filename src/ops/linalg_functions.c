@@ -72,8 +72,28 @@ weft_tensor *weft_pinv(weft_tensor *a, double rtol)
     return valid ? pseudo_inverse(function, a, rtol) : NULL;
 }
 
+/* A = Q R gives x = R^-1 Q^H b; A^H = Q R, of a wide matrix, x = Q R^-H b. b is a matrix. */
+static weft_tensor *solve_by_qr(const char *function, weft_tensor *a, weft_tensor *b)
+{
+    const weft_layout *layout = weft_layout_of(a);
+    const bool wide = layout->shape[layout->ndim - 2] < layout->shape[layout->ndim - 1];
+    weft_tensor *r, *q = weft_qr(wide ? weft_adjoint(a) : a, &r);
+    weft_tensor *side = q == NULL || wide ? b : weft_adjoint_product(q, b);
+    const weft_triangle how = { .upper = true, .left = true, .adjoint = wide };
+    weft_tensor *x = q == NULL || side == NULL ? NULL : weft_solve_triangle(function, r, side, how);
+    return x == NULL || !wide ? x : weft_matmul(q, x);
+}
+
+/* scalars[0]: as for pinv; 0: the matrix has full rank. */
 static bool expand_lstsq(const weft_call *call, weft_tensor *outputs[])
 {
+    if (call->scalars[0] == 0) {
+        const bool is_vector = weft_layout_of(call->inputs[1])->ndim == 1;
+        weft_tensor *b = is_vector ? weft_as_column(call->inputs[1]) : call->inputs[1];
+        weft_tensor *x = b == NULL ? NULL : solve_by_qr(call->function, call->inputs[0], b);
+        outputs[0] = x != NULL && is_vector ? weft_squeeze(x, -1) : x;
+        return outputs[0] != NULL;
+    }
     weft_tensor *inverse = pseudo_inverse(call->function, call->inputs[0], call->scalars[0]);
     outputs[0] = inverse == NULL ? NULL : weft_matmul(inverse, call->inputs[1]);
     return outputs[0] != NULL;
@@ -89,7 +109,7 @@ static const weft_operation operation_lstsq = {
 weft_tensor *weft_lstsq(weft_tensor *a, weft_tensor *b, double rtol)
 {
     static const char function[] = "weft_lstsq";
-    if (!weft_check_matrices(function, "a", a, false, WEFT_MOST_WORK) || weft_check_tensor(function, "b", b) == NULL) {
+    if (!weft_check_matrices(function, "a", a, false, rtol == 0 ? 0 : WEFT_MOST_WORK) || weft_check_tensor(function, "b", b) == NULL) {
         return NULL;
     }
     const weft_layout *of_a = weft_layout_of(a), *of_b = weft_layout_of(b);

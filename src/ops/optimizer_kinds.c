@@ -225,7 +225,9 @@ static bool take_options(const char *function, weft_optimizer_options *o, const 
            weft_check_step_number(function, "dampening", o->dampening, isfinite(o->dampening), "a finite number") &&
            weft_check_not_negative(function, "learning_rate_decay", o->learning_rate_decay) &&
            weft_check_not_negative(function, "momentum_decay", o->momentum_decay) &&
-           (!o->nesterov || o->kind != WEFT_OPTIMIZER_SGD || weft_check_nesterov(function, o->momentum, o->dampening));
+           (!o->nesterov || o->kind != WEFT_OPTIMIZER_SGD || weft_check_nesterov(function, o->momentum, o->dampening)) &&
+           weft_check_step_number(function, "decoupled", o->decoupled, !o->decoupled || o->kind != WEFT_OPTIMIZER_SGD,
+                                  "0 of gradient descent");
 }
 
 int weft_optimizer_states(const weft_optimizer_options *options)

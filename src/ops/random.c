@@ -503,7 +503,8 @@ weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, dou
 {
     static const char function[] = "weft_dropout_backward";
     if (weft_check_tensor(function, "gradient", gradient) == NULL ||
-        !check_dropped(function, "gradient", gradient) || !check_probability(function, p) || (training && !check_mask(function, gradient, mask))) {
+        !check_dropped(function, "gradient", gradient) || !check_probability(function, p) ||
+        (training && !check_mask(function, gradient, mask))) {
         return refuse(function);
     }
     return training ? weft_dispatch(&(weft_call){ .function = function,

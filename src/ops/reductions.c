@@ -531,7 +531,8 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int dims, dou
         return NULL;
     }
     double count = weft_count_along(weft_layout_of(a), mask);
-    return weft_dispatch_reduction(function, complex ? &operation_complex_var : &operation_var, a, mask, keepdim, correction, count > 0 && count > correction);
+    return weft_dispatch_reduction(function, complex ? &operation_complex_var : &operation_var, a, mask, keepdim, correction,
+                                   count > 0 && count > correction);
 }
 
 weft_tensor *weft_var(weft_tensor *a, int dims, double correction, bool keepdim)

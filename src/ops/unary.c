@@ -148,11 +148,7 @@ UNARY(tanh, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(tanh))
 UNARY(exp2, WEFT_TYPES_ANY, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(exp2))
 UNARY(erf, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(erf))
 UNARY(erfc, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_INPUT(erfc))
-GRADIENT(lgamma, weft_mul(g, weft_digamma(a)))
-GRADIENT(digamma, weft_mul(g, weft_polygamma(a, 1)))
 UNARY(erfinv, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, FROM_OUTPUT(erfinv))
-UNARY(lgamma, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, ONE(lgamma, IN_0))
-UNARY(digamma, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, ONE(digamma, IN_0))
 UNARY(floor, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, STEPS)
 UNARY(ceil, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, STEPS)
 UNARY(trunc, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, STEPS)
@@ -162,31 +158,6 @@ UNARY(logical_not, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 UNARY(isnan, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 UNARY(isinf, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 UNARY(isfinite, WEFT_TYPES_ANY, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
-
-static const weft_operation operation_trigamma = {
-    .name = "trigamma",
-    .rules = { "A->A" },
-    .gradient = WEFT_GRADIENT_MISSING("polygamma functions above order 1 are not known"),
-    .inputs = { { "a", WEFT_TYPES_ALL, false } },
-    .outputs[0].type = WEFT_TYPE_FLOATING,
-    .kernel = WEFT_KERNEL_trigamma,
-};
-
-weft_tensor *weft_polygamma(weft_tensor *a, int n)
-{
-    static const char function[] = "weft_polygamma";
-    if (weft_check_tensor(function, "a", a) == NULL) {
-        return NULL;
-    }
-    if (n != 0 && n != 1) {
-        weft_fail(WEFT_ERR_UNSUPPORTED, function, "n is %d, expected 0 or 1", n);
-        return NULL;
-    }
-    return weft_dispatch(&(weft_call){ .function = function,
-                                       .operation = n == 0 ? &operation_digamma : &operation_trigamma,
-                                       .num_inputs = 1,
-                                       .inputs = { a } });
-}
 
 static const weft_operation operation_pow_scalar = {
     .name = "pow_scalar",
@@ -243,9 +214,6 @@ const weft_operation *const weft_unary_operations[] = {
     &operation_erf,
     &operation_erfc,
     &operation_erfinv,
-    &operation_lgamma,
-    &operation_digamma,
-    &operation_trigamma,
     &operation_floor,
     &operation_ceil,
     &operation_trunc,

@@ -24,10 +24,6 @@ enum { FEWEST_RETIRED_BYTES = 64 << 20 };
  * many for each panel, so that its cost is small. */
 enum { TASKS_PER_RENEWAL = 1 << 17, TASKS_PER_RENEWED_PANEL = 16 };
 
-/* Where tasks run in another order than they are submitted (weft_pool_set_reuse()): so many free buffers that are newer
- * stay free. Measured: docs/performance.md; with 2 to 64 predicted times are the same. And of WEFT_REUSE_OLD: those of two steps. */
-enum { NEWER_BUFFERS_LEFT = 4, BUFFERS_OF_STEPS = 2 };
-
 /* Free buffers that are kept: so many bytes at least, and so many times the most that was in use at one time. */
 enum { LEAST_KEPT_BYTES = 256 << 20, SETS_KEPT = 16 };
 
@@ -317,23 +313,12 @@ weft_reuse weft_pool_set_reuse(weft_pool *pool, weft_reuse reuse)
     return before;
 }
 
-/* NULL: none of the free ones. */
-static weft_buffer *choose_free(const weft_pool *pool, weft_buffer *newest)
-{
-    const int most = pool->reuse == WEFT_REUSE_NEWEST ? 0 : pool->reuse == WEFT_REUSE_OLD ? BUFFERS_OF_STEPS : NEWER_BUFFERS_LEFT;
-    int left = 0;
-    for (; left < most && newest->next != NULL; left++) {
-        newest = newest->next;
-    }
-    return pool->reuse == WEFT_REUSE_OLD && left < most ? NULL : newest;
-}
-
 static void retire_free(weft_pool *pool, int64_t left);
 
 weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut)
 {
     weft_map_slot *slot = free_list_of(pool, &cut, hash_cut(&cut));
-    weft_buffer *buffer = slot == NULL ? NULL : choose_free(pool, slot->value);
+    weft_buffer *buffer = slot == NULL ? NULL : weft_reuse_choose(pool->reuse, slot->value);
     if (buffer != NULL) {
         free_list_remove(pool, slot, buffer);
         buffer->references = 1;

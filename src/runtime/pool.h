@@ -62,6 +62,8 @@ weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut);
  * WEFT_REUSE_OLD: also if a new one must be allocated. Returns what was said before. */
 typedef enum weft_reuse { WEFT_REUSE_NEWEST = 0, WEFT_REUSE_LATER, WEFT_REUSE_OLD } weft_reuse;
 weft_reuse weft_pool_set_reuse(weft_pool *pool, weft_reuse reuse);
+/* One of the free buffers of a cut, from the newest on (reuse.c). NULL: none of them. */
+weft_buffer *weft_reuse_choose(weft_reuse reuse, weft_buffer *newest);
 /* A new allocation, which no task uses, with a copy of `memory` (NULL: undefined contents). */
 weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory);
 /* A buffer on the program's memory, in this memory node: STARPU_MAIN_RAM, or that of a device. */

@@ -145,6 +145,13 @@ static buffers buffers_in(weft_task_block *block, const weft_single_task *task, 
     return all;
 }
 
+uint64_t weft_task_set_delay(uint64_t delay)
+{
+    const uint64_t before = weft_runtime.delay;
+    weft_runtime.delay = delay;
+    return before;
+}
+
 bool weft_task_submit_prepared(const weft_single_task *task, weft_task_block *block, uint32_t *table)
 {
     fill_run(task, block);

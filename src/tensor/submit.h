@@ -45,6 +45,9 @@ size_t weft_task_table_size(size_t num_operands);
  * False with the error kept: StarPU has no worker for the task. */
 bool weft_task_submit_prepared(const weft_single_task *task, weft_task_block *block, uint32_t *table);
 
+/* Tasks are ordered as if so many more operations had been called before (modulo 2^64). Returns what was said before. */
+uint64_t weft_task_set_delay(uint64_t delay);
+
 /* `offset` in bytes from the panel's first row. */
 static inline weft_bound_operand weft_bound(const weft_panel *panel, int64_t offset,
                                             enum starpu_data_access_mode mode)

@@ -26,7 +26,24 @@ CALL(call_masked_fill_tensor,
 
 CALL(call_erfinv, weft_erfinv(x[0]))
 CALL(call_lgamma, weft_lgamma(weft_add_scalar(x[0], 2.5)))
+CALL(call_i0, weft_i0(x[0]))
+CALL(call_i0e, weft_i0e(x[0]))
+CALL(call_i1, weft_i1(x[0]))
+CALL(call_i1e, weft_i1e(x[0]))
+CALL(call_bessel_j0, weft_bessel_j0(x[0]))
+CALL(call_bessel_j1, weft_bessel_j1(x[0]))
+CALL(call_ndtr, weft_ndtr(x[0]))
+CALL(call_ndtri, weft_ndtri(weft_sigmoid(x[0])))
+CALL(call_log_ndtr, weft_log_ndtr(x[0]))
+CALL(call_entr, weft_entr(weft_sigmoid(x[0])))
+CALL(call_logit, weft_logit(weft_sigmoid(x[0])))
+CALL(call_sinc, weft_sinc(x[0]))
+CALL(call_digamma, weft_digamma(weft_add_scalar(x[0], 2.5)))
+CALL(call_polygamma, weft_polygamma(weft_add_scalar(x[0], 2.5), 3))
+CALL(call_zeta, weft_zeta(weft_to_type(weft_full_like(x[0], 3), WEFT_I64), weft_add_scalar(x[0], 1.5)))
 CALL(call_xlogy, weft_xlogy(x[0], x[1]))
+CALL(call_xlog1py, weft_xlog1py(x[0], x[1]))
+CALL(call_logaddexp2, weft_logaddexp2(x[0], x[1]))
 CALL(call_cummax, weft_cummax(x[0], 0, NULL))
 CALL(call_cummin, weft_cummin(x[0], 1, NULL))
 CALL(call_index_put, weft_index_put(x[0], 1, &x[2], x[1], false))
@@ -53,7 +70,24 @@ const call_row gradient_rows_elementwise[] = {
     { THIS_ROW, { "5x3:w", "2:u" }, call_masked_fill_tensor, false },
     { THIS_ROW, { "5x2:u" }, call_erfinv, false },
     { THIS_ROW, { "5x2:u" }, call_lgamma, false },
+    { THIS_ROW, { "5x2:w" }, call_i0, false },
+    { THIS_ROW, { "5x2:w" }, call_i0e, false },
+    { THIS_ROW, { "5x2:w" }, call_i1, false },
+    { THIS_ROW, { "5x2:w" }, call_i1e, false },
+    { THIS_ROW, { "5x2:w" }, call_bessel_j0, false },
+    { THIS_ROW, { "5x2:w" }, call_bessel_j1, false },
+    { THIS_ROW, { "5x2:w" }, call_ndtr, false },
+    { THIS_ROW, { "5x2:w" }, call_ndtri, false },
+    { THIS_ROW, { "5x2:w" }, call_log_ndtr, false },
+    { THIS_ROW, { "5x2:w" }, call_entr, false },
+    { THIS_ROW, { "5x2:w" }, call_logit, false },
+    { THIS_ROW, { "5x2:w" }, call_sinc, false },
+    { THIS_ROW, { "5x2:u" }, call_digamma, false },
+    { THIS_ROW, { "5x2:u" }, call_polygamma, false },
+    { THIS_ROW, { "5x2:u" }, call_zeta, false },
     { THIS_ROW, { "5x2:w", "2:p" }, call_xlogy, false },
+    { THIS_ROW, { "5x2:w", "2:p" }, call_xlog1py, false },
+    { THIS_ROW, { "5x2:w", "2:w" }, call_logaddexp2, false },
     { THIS_ROW, { "5x3:w" }, call_cummax, false },
     { THIS_ROW, { "5x3:w" }, call_cummin, false },
     { THIS_ROW, { "5x3:u", "4x3:u", "4:i5" }, call_index_put, false },

@@ -289,27 +289,23 @@ void reshape(const tensor &x, tensor &y)
 struct convolution {
     tensor &x, &weights, &result;
     std::vector<int64_t> stride, padding, dilation;
-    int64_t features; /* of a group */
 };
 
-convolution convolution_of(job &j, const pointer &operation)
+struct convolution_names {
+    int type, by, x, weights, result, beta;
+};
+
+const convolution_names *convolved_by(const pointer &operation)
 {
-    static const int names[][4] = {
-        { CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y },
-        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY },
-        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY } };
-    const int *n = names[operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? 0
-                         : operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? 1
-                                                                                                           : 2];
-    const pointer by = child(operation, n[0]);
-    convolution c = { tensor_in(j, operation, n[1]), tensor_in(j, operation, n[2]), tensor_in(j, operation, n[3]),
-                      values<int64_t>(by, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES), values<int64_t>(by, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
-                      values<int64_t>(by, CUDNN_ATTR_CONVOLUTION_DILATIONS), 0 };
-    c.features = c.weights.shape[0] * c.weights.shape[1] / c.x.shape[1];
-    return c;
+#define NAMES(type, of, x, w, y)                                                                                     \
+    { CUDNN_BACKEND_OPERATION_CONVOLUTION_##type##_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_CONV_DESC,     \
+      CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##x, CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##w,                      \
+      CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##y, CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_BETA }
+    static const convolution_names all[] = { NAMES(FORWARD, FORWARD, X, W, Y), NAMES(BACKWARD_DATA, BWD_DATA, DX, W, DY),
+                                             NAMES(BACKWARD_FILTER, BWD_FILTER, X, DW, DY) };
+#undef NAMES
+    const auto *found = std::find_if(all, all + 3, [&](const convolution_names &n) { return n.type == operation->type; });
+    return found == all + 3 ? nullptr : found;
 }
 
 int64_t offset_of(const tensor &t, int64_t a, int64_t b, int64_t c, int64_t d)
@@ -320,7 +316,7 @@ int64_t offset_of(const tensor &t, int64_t a, int64_t b, int64_t c, int64_t d)
 /* Calls function(place in x, place in weights) for each that meets the result's element. */
 template <typename Function> void for_each_tap(const convolution &c, const int64_t index[4], Function &&function)
 {
-    const int64_t first = index[1] / c.features * c.weights.shape[1];
+    const int64_t features = c.weights.shape[0] * c.weights.shape[1] / c.x.shape[1], first = index[1] / features * c.weights.shape[1];
     for (int64_t channel = 0; channel < c.weights.shape[1]; channel++) {
         for (int64_t i = 0; i < c.weights.shape[2]; i++) {
             for (int64_t k = 0; k < c.weights.shape[3]; k++) {
@@ -336,14 +332,15 @@ template <typename Function> void for_each_tap(const convolution &c, const int64
 
 void convolve(job &j, const pointer &operation)
 {
-    convolution c = convolution_of(j, operation);
-    const bool forward = operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
-    const bool of_x = operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
-    const int beta_name = forward ? CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA
-                          : of_x  ? CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA
-                                  : CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA;
+    const convolution_names *n = convolved_by(operation);
+    const pointer by = child(operation, n->by);
+    convolution c = { tensor_in(j, operation, n->x), tensor_in(j, operation, n->weights), tensor_in(j, operation, n->result),
+                      values<int64_t>(by, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES), values<int64_t>(by, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
+                      values<int64_t>(by, CUDNN_ATTR_CONVOLUTION_DILATIONS) };
+    const bool forward = n->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+    const bool of_x = n->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
     tensor &computed = forward ? c.result : of_x ? c.x : c.weights;
-    const float beta = value<float>(operation, beta_name, 0);
+    const float beta = value<float>(operation, n->beta, 0);
     std::map<int64_t, double> sums;
     for_each(computed.shape, [&](int64_t index[4]) { sums[offset_of(computed, index[0], index[1], index[2], index[3])] = 0; });
     for_each(c.result.shape, [&](int64_t index[4]) {
@@ -375,13 +372,11 @@ void run(void *argument)
         case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
             reduce(*j, operation);
             break;
-        case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-        case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-        case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
-            convolve(*j, operation);
+        case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+            reshape(tensor_in(*j, operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC), tensor_in(*j, operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
             break;
         default:
-            reshape(tensor_in(*j, operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC), tensor_in(*j, operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
+            convolve(*j, operation);
         }
     }
 }
@@ -409,13 +404,6 @@ std::map<int64_t, tensor> tensors_of(const std::vector<pointer> &operations)
     return all;
 }
 
-bool is_convolution(const pointer &operation)
-{
-    return operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
-           operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
-           operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
-}
-
 bool says(const char *variable)
 {
     const char *set = std::getenv(variable);
@@ -431,7 +419,7 @@ cudnnStatus_t finalize_plan(const pointer &plan)
         return CUDNN_STATUS_NOT_SUPPORTED;
     }
     const std::vector<pointer> operations = operations_of(plan);
-    if (is_convolution(operations[0])) {
+    if (convolved_by(operations[0]) != nullptr) {
         plan->workspace = 512;
         return CUDNN_STATUS_SUCCESS;
     }

@@ -43,6 +43,11 @@ static inline int atomicExch(int *at, int value)
     return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);
 }
 
+template <typename T> static inline T atomicAdd(T *at, T value)
+{
+    return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);
+}
+
 static inline void __threadfence()
 {
 #ifdef __SANITIZE_THREAD__ /* which knows no fences */

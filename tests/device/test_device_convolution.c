@@ -199,7 +199,12 @@ static int64_t run_large(weft_kernel_id kernel, const weft_dtype type[], obstacl
         c.device[i] = (char *)memory.device[i] + place;
     }
     int64_t before = weft_dnn_count_runs(&memory.queue);
-    run_case_near(&c, type[1] == WEFT_F32 ? 2e-5 : order == 0 ? 1e-4 : type[1] == WEFT_BF16 ? 0x1p-7 : 0x1p-10);
+#ifdef WEFT_TEST_GPU
+    const double single = 2e-4; /* Winograd's sums of sums */
+#else
+    const double single = 2e-5;
+#endif
+    run_case_near(&c, type[1] == WEFT_F32 ? single : order == 0 ? 1e-4 : type[1] == WEFT_BF16 ? 0x1p-7 : 0x1p-10);
     return weft_dnn_count_runs(&memory.queue) - before;
 }
 
@@ -209,7 +214,12 @@ static const weft_kernel_id kernels[] = { WEFT_KERNEL_convolution, WEFT_KERNEL_c
 static void run_all_large(int64_t expected)
 {
     for (int i = 0; i < 9; i++) {
-        assert_int_equal(run_large(kernels[i % 3], types[1 + i / 3], NONE), expected);
+        int64_t runs = run_large(kernels[i % 3], types[1 + i / 3], NONE);
+#ifdef WEFT_TEST_GPU /* cuDNN need not have a plan for each size */
+        assert_true(runs <= expected);
+#else
+        assert_int_equal(runs, expected);
+#endif
     }
 }
 

@@ -256,6 +256,40 @@ static void test_lookups(void **state)
     assert_true(invalid > CASES / 4);
 }
 
+/* One line, or two, of few and of many elements, some of them elsewhere: sums of integers, and others in the order of the indices. */
+static void test_counts(void **state)
+{
+    (void)state;
+    const int64_t bins[] = { 1, 10, 2048, 2049, 5000 };
+    int invalid = 0;
+    for (int i = 0; i < 60; i++) {
+        view_case c;
+        begin_case(&c, WEFT_KERNEL_scatter);
+        const weft_dtype types[] = { WEFT_I64, WEFT_F32, WEFT_I32, WEFT_F64, WEFT_U8, WEFT_BOOL }, type = types[i % 6];
+        part out = part_with((part){ .ndim = 1 }, 0, bins[below(5)]), source = part_with((part){ .ndim = 1 }, 0, below(7000));
+        part indices = source;
+        if (i % 4 == 0 && out.shape[0] <= 2049 && source.shape[0] < 3500) {
+            out.ndim = source.ndim = 2;
+            out = part_with(out, 1, 2);
+            source = part_with(source, 1, 2);
+        }
+        c.args->numbers[WEFT_SCATTER_OP] = i % 3 == 0 ? (int64_t[]){ WEFT_SUM, WEFT_PROD, WEFT_MIN, WEFT_MAX }[below(4)] : WEFT_SUM;
+        const int64_t size = out.shape[0];
+        if (size > 1 && below(2) == 0) {
+            out.offset[0] = below(size);
+            out.extent[0] = 1 + below(size - out.offset[0]);
+        }
+        c.panel_rows = 500 + below(7000);
+        c.args->numbers[WEFT_INDEXED_TOGETHER] = true;
+        add_output(&c, type, &out, true);
+        add_input(&c, type, &source, false);
+        add_indices(&c, &indices, size, i % 5 == 0);
+        run_case(&c);
+        invalid += memory.queue.pending != NULL && memory.queue.pending->error.status != WEFT_OK;
+    }
+    assert_true(invalid > 0);
+}
+
 static void test_indices_alone(void **state)
 {
     (void)state;
@@ -549,7 +583,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_reductions),
         cmocka_unit_test(test_reductions), cmocka_unit_test(test_places),        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_lookups),    cmocka_unit_test(test_indices_alone), cmocka_unit_test(test_triangles),
+        cmocka_unit_test(test_lookups), cmocka_unit_test(test_counts),    cmocka_unit_test(test_indices_alone), cmocka_unit_test(test_triangles),
         cmocka_unit_test(test_scans),      cmocka_unit_test(test_embeddings),    cmocka_unit_test(test_gradients_of_losses),
         cmocka_unit_test(test_losses),     cmocka_unit_test(test_sorting),       cmocka_unit_test(test_rotary),
         cmocka_unit_test(test_fast_reductions), cmocka_unit_test(test_fast_softmax), cmocka_unit_test(test_fast_norms),

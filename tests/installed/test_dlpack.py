@@ -14,7 +14,7 @@ import cases
 from installed import Installed
 
 weft = Installed(sys.argv[1])
-program = Path(__file__).resolve().parent / "dlpack_arrays.py"
+program = weft.prefix / "share" / "doc" / "weft" / "examples" / "python" / "dlpack_arrays.py"
 
 
 def python_with(package):

@@ -70,6 +70,17 @@ class Heat(unittest.TestCase):
         for count in (1, 2, 3, 4):
             self.assertIn(f"{count} processes: as MPI", weft.run([self.folder / "heat2d"], count))
 
+    @unittest.skipIf(shutil.which("cmake") is None, "needs cmake")
+    def test_cmake(self):
+        """The project of docs/languages.md."""
+        page = (weft.source / "docs" / "languages.md").read_text(encoding="utf-8")
+        project = re.search(r"^```cmake\n(.*?find_package\(weft.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+        (self.folder / "CMakeLists.txt").write_text(project, encoding="utf-8")
+        shutil.copy(self.source, self.folder)
+        run(["cmake", "-S", self.folder, "-B", self.folder / "build"], weft.environment)
+        run(["cmake", "--build", self.folder / "build"], weft.environment)
+        self.check(self.folder / "build" / "heat", (2,))
+
     def test_with_the_source_of_the_module(self):
         """As for a compiler that does not read the installed module."""
         module = weft.prefix / "include" / "weft" / "weft.f90"

@@ -179,9 +179,11 @@ class Copy(Folder):
         figures = weft.run([programs / "weft-machine"])
         self.assertIn("a product by one worker", figures)
         self.assertIn(f"MPI: {weft.mpi or 'none'}", figures)
+        self.assertIn(f"built with:\nversion: {weft.build['version']}\nMPI: {weft.mpi or 'no'}\n", figures)
         self.assertIn("Usage", weft.run([programs / "weft-plan", "--help"]))
         self.assertIn("weft-predict", weft.run([programs / "weft-predict", "--help"]))
         self.assertIn("weft-profile", weft.run([programs / "weft-profile", "--help"]))
+        self.assertIn("weft-run", weft.run([programs / "weft-run", "--help"]))
 
     def test_profile_finds_what_it_reads(self):
         tools = weft.prefix / "libexec" / "weft" / "tools" / "profile"
@@ -201,10 +203,32 @@ class Copy(Folder):
 
     def test_texts_are_there(self):
         documents = weft.prefix / "share" / "doc" / "weft"
-        for name in ("LICENSE", "README.md", "CHANGES.md"):
-            self.assertEqual((documents / name).read_bytes(), (weft.source / name).read_bytes())
+        self.assertEqual((documents / "LICENSE").read_bytes(), (weft.source / "LICENSE").read_bytes())
         pages = {page.name for page in (weft.source / "docs").iterdir() if page.suffix in (".md", ".svg")}
         self.assertLessEqual(pages, {page.name for page in (documents / "docs").iterdir()})
+
+    def test_links_of_pages_lead_somewhere(self):
+        documents, dead, count = weft.prefix / "share" / "doc" / "weft", [], 0
+        for page in documents.rglob("*.md"):
+            text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+            for target in re.findall(r"\]\(([^)\s]+)\)", text):
+                name = target.partition("#")[0]
+                if name and not re.match(r"[a-z]+:", name):
+                    count += 1
+                    dead += [] if (page.parent / name).exists() else [f"{page.name}: {target}"]
+        self.assertEqual(dead, [])
+        self.assertGreater(count, 200)
+        # Programs that pages name are there.
+        for name in ("python/dlpack_arrays.py", "heat2d_fortran.f90", "transformer_lm.c"):
+            self.assertTrue((documents / "examples" / name).exists())
+
+    def test_prefix_of_pkg_config(self):
+        """--define-prefix takes the parent of lib for the prefix, also of lib/x86_64-linux-gnu: the folders do not depend on it."""
+        for package in ("weft", "weft-static"):
+            for option in ("--define-prefix", "--dont-define-prefix"):
+                flags = run(["pkg-config", option, "--cflags", "--libs", package], weft.environment).split()
+                folders = {os.path.realpath(flag[2:]) for flag in flags if flag[:2] in ("-I", "-L")}
+                self.assertLessEqual({str(weft.prefix / "include"), str(weft.libraries)}, folders, (package, option))
 
 
 if __name__ == "__main__":

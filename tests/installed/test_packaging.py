@@ -39,6 +39,49 @@ class Recipes(unittest.TestCase):
         listed = re.search(r"for option in \((.*)\)", RECIPES[0].read_text(encoding="utf-8"))[1]
         self.assertLessEqual(set(re.findall(r'"(\w+)"', listed)), options)
 
+    def test_spack_evaluates(self):
+        """Spack's recipe with stand-ins for Spack: what it depends on, and the options that it gives meson. Spack itself does not run."""
+        said = []
+
+        def note(kind):
+            return lambda *words, **more: said.append((kind, *words, more))
+
+        class Spec:
+            def __init__(self, *variants):
+                self.variants = variants
+
+            def satisfies(self, variant):
+                return variant in self.variants
+
+            def __getitem__(self, name):
+                return type("Dependency", (), {"mpicc": f"/{name}/bin/mpicc"})
+
+        package = type(sys)("spack.package")
+        vars(package).update(MesonPackage=object, join_path=os.path.join,
+                             **{kind: note(kind) for kind in ("license", "version", "variant", "depends_on")})
+        known = {"spack": type(sys)("spack"), "spack.package": package}
+        sys.modules.update(known)
+        names = {"__file__": str(RECIPES[0])}
+        try:
+            exec(compile(RECIPES[0].read_text(encoding="utf-8"), RECIPES[0], "exec"), names)
+        finally:
+            for name in known:
+                del sys.modules[name]
+        self.assertIn(("license", "BSD-3-Clause", {}), said)
+        variants = {name for kind, name, *_ in said if kind == "variant"}
+        self.assertEqual(variants, {"mpi", "hdf5", "glpk", "cuda", "tools"})
+        needed = {re.match(r"\w+", name)[0] for kind, name, *_ in said if kind == "depends_on"}
+        self.assertLessEqual({"meson", "ninja", "pkgconfig", "hwloc", "openblas", "starpu", "mpi"}, needed)
+        for *_, more in (entry for entry in said if entry[0] == "depends_on"):
+            self.assertTrue(more.get("when", "+mpi").lstrip("+~") in variants, more)
+        recipe = names["Weft"]()
+        self.assertTrue(Path(recipe.git.removeprefix("file://"), "meson.build").exists())
+        recipe.spec = Spec("+mpi", "+hdf5")
+        self.assertEqual(recipe.meson_args()[3:], ["-Dmpi=enabled", "-Dhdf5=enabled", "-Dglpk=disabled", "-Dcuda=disabled",
+                                                   "-Dmpi_compiler=/mpi/bin/mpicc"])
+        recipe.spec = Spec()
+        self.assertEqual([option for option in recipe.meson_args() if "enabled" in option], [])
+
     def test_versions(self):
         easybuild = [recipe for recipe in RECIPES if recipe.name.startswith(f"weft-{weft.build['version']}-")]
         self.assertEqual(len(easybuild), 1)

@@ -1,8 +1,9 @@
 /* No test: what test_checkpoint_kill.c kills. Saves generation after generation to the path of its first argument,
  * and prints each that is saved. All elements of a generation have its number. With a second argument it saves in the
- * background, and goes on changing the tensors meanwhile. */
+ * background, and goes on changing the tensors meanwhile. To an index: each tensor in a file of its own. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <weft/weft.h>
 
@@ -20,7 +21,8 @@ static weft_status save(const char *path, int generation, bool in_background, we
     static const char *const names[TENSORS] = { "a", "b", "c", "d", "e", "f" };
     char number[16];
     const char *const keys[] = { "generation" }, *const values[] = { number };
-    const weft_checkpoint_options options = { .num_entries = 1, .keys = keys, .values = values };
+    const weft_checkpoint_options options = { .num_entries = 1, .keys = keys, .values = values,
+                                              .max_file_bytes = strstr(path, ".index.json") != NULL ? 1 : 0 };
     snprintf(number, sizeof(number), "%d", generation);
     fill(tensors, generation);
     if (!in_background) {

@@ -2,11 +2,13 @@
  * last save that it has reported. Argument: the program that saves. */
 #include "checkpoint_support.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,10 +22,22 @@ enum { KILLS = 50 };
 enum { TENSORS = 6 };
 
 static const char *saver;
+static char path[300]; /* of the file, or of an index of several */
 
 static int start(void **state)
 {
     (void)state;
+    snprintf(path, sizeof(path), "%s", checkpoint_path());
+    return WORLD(3);
+}
+
+/* In a folder of its own, whose files have several names. */
+static int start_index(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof(path), "%s.d", checkpoint_path());
+    assert_int_equal(mkdir(path, 0777), 0);
+    snprintf(path, sizeof(path), "%s.d/model.safetensors.index.json", checkpoint_path());
     return WORLD(3);
 }
 
@@ -40,10 +54,28 @@ typedef struct victim {
     FILE *output;
 } victim;
 
+/* Killed saves leave no more than one save's files. */
+static int stop_index(void **state)
+{
+    DIR *folder;
+    int count = 0;
+    *strrchr(path, '/') = '\0';
+    folder = opendir(path);
+    assert_non_null(folder);
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        char file[600];
+        snprintf(file, sizeof(file), "%s/%s", path, entry->d_name);
+        count += entry->d_name[0] != '.' && unlink(file) == 0;
+    }
+    closedir(folder);
+    assert_int_equal(rmdir(path), 0);
+    assert_true(count <= 3 * TENSORS + 2); /* named, not named, temporary; the index and its temporary */
+    return stop(state);
+}
+
 static victim start_saver(bool in_background)
 {
     int ends[2];
-    const char *path = checkpoint_path(); /* of this process */
     victim v;
     assert_int_equal(pipe(ends), 0);
     v.process = fork();
@@ -80,7 +112,7 @@ static int loaded_generation(void)
 {
     static const char *const names[TENSORS] = { "a", "b", "c", "d", "e", "f" };
     weft_tensor *tensors[TENSORS];
-    weft_checkpoint_file *file = weft_checkpoint_open(checkpoint_path());
+    weft_checkpoint_file *file = weft_checkpoint_open(path);
     assert_no_error();
     int generation = atoi(weft_checkpoint_metadata(file, "generation"));
     weft_scope_begin();
@@ -91,7 +123,7 @@ static int loaded_generation(void)
         weft_placement rows = weft_shard(0);
         tensors[i] = weft_zeros(entry.dtype, entry.ndim, entry.shape, mesh, &rows);
     }
-    assert_int_equal(weft_checkpoint_load(checkpoint_path(), TENSORS, names, tensors), WEFT_OK);
+    assert_int_equal(weft_checkpoint_load(path, TENSORS, names, tensors), WEFT_OK);
     for (int i = 0; i < TENSORS; i++) {
         double lowest, highest;
         assert_int_equal(weft_tensor_item(weft_min(tensors[i], WEFT_ALL_DIMS, false), &lowest), WEFT_OK);
@@ -135,6 +167,12 @@ static void test_killed_while_training_goes_on(void **state)
     kill_at_random_moments(2 * KILLS, true);
 }
 
+static void test_several_files(void **state)
+{
+    (void)state;
+    kill_at_random_moments(KILLS, false);
+}
+
 int main(int argc, char *argv[])
 {
     assert_true(argc > 1);
@@ -142,6 +180,7 @@ int main(int argc, char *argv[])
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_killed_at_random_moments, start, stop),
         cmocka_unit_test_setup_teardown(test_killed_while_training_goes_on, start, stop),
+        cmocka_unit_test_setup_teardown(test_several_files, start_index, stop_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

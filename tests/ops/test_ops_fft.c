@@ -469,7 +469,7 @@ static uint64_t moved(void)
 static void test_shared_lines(void)
 {
     static const int64_t lengths[] = { 1024, 3136, 1600, 2304, 4096 };
-    const int64_t ranks = MAX_RANKS, n = 12 * ranks * ranks;
+    const int64_t ranks = MAX_RANKS, n = 192 * ranks * ranks;
     weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
     const weft_placement shared = weft_shard(0);
     const uint64_t own = (uint64_t)(weft_local_ranks() * n / ranks * (ranks - 1) / ranks);

@@ -258,6 +258,9 @@ static void test_arguments(void **state)
     o = of_kind(WEFT_OPTIMIZER_SGD);
     o.nesterov = true;
     refuses(o, "nesterov");
+    o = of_kind(WEFT_OPTIMIZER_SGD);
+    o.decoupled = true;
+    refuses(o, "decoupled");
     o = of_kind(WEFT_OPTIMIZER_RMSPROP);
     o.momentum = NAN;
     refuses(o, "momentum");
@@ -303,9 +306,43 @@ static void test_extreme_gradients(void **state)
     finish();
 }
 
+/* The variance of gradients that have long been equal is rounded to about 0, and is no number of which there is no root. */
+static void test_equal_gradients(void **state)
+{
+    (void)state;
+    start_with_mesh();
+    weft_scope_begin();
+    const weft_dtype types[] = { WEFT_F32, WEFT_BF16 };
+    for (int i = 0; i < 4; i++) {
+        weft_optimizer_options o = of_kind(WEFT_OPTIMIZER_RMSPROP);
+        o.centered = true;
+        o.momentum = i < 2 ? 0 : 0.5;
+        o.beta2 = 0.9;
+        o.learning_rate = 1e-20;
+        enum { NUMBERS = 64 };
+        float values[NUMBERS], after[NUMBERS];
+        for (int k = 0; k < NUMBERS; k++) {
+            values[k] = (float)(k + 1) / 67;
+        }
+        const int64_t shape[] = { NUMBERS };
+        weft_tensor *g = weft_to_type(weft_distribute(WEFT_F32, 1, shape, values, NULL, NULL), types[i % 2]);
+        weft_tensor *p = weft_ones(types[i % 2], 1, shape, NULL, NULL), *states[] = { weft_zeros_like(p), weft_zeros_like(p), weft_zeros_like(p) };
+        for (int step = 1; step <= 400; step++) {
+            assert_int_equal(weft_optimizer_step(1, &p, &g, states, step, &o), WEFT_OK);
+        }
+        assert_int_equal(weft_to_host(weft_to_type(p, WEFT_F32), after, sizeof(after)), WEFT_OK);
+        for (int k = 0; k < NUMBERS; k++) {
+            assert_true(after[k] <= 1 && after[k] > 0.9F);
+        }
+    }
+    weft_scope_end();
+    finish();
+}
+
 static const family families[] = {
-    { "sgd", case_sgd },           { "adam", case_adam },     { "adamw", case_adamw }, { "rmsprop", case_rmsprop }, { "adagrad", case_adagrad },
-    { "adadelta", case_adadelta }, { "adamax", case_adamax }, { "nadam", case_nadam }, { "radam", case_radam },     { "lion", case_lion },
+    { "sgd", case_sgd },         { "adam", case_adam },         { "adamw", case_adamw },   { "rmsprop", case_rmsprop },
+    { "adagrad", case_adagrad }, { "adadelta", case_adadelta }, { "adamax", case_adamax }, { "nadam", case_nadam },
+    { "radam", case_radam },     { "lion", case_lion },
 };
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 24, 1, NULL };
@@ -315,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_extreme_gradients),
+        cmocka_unit_test(test_equal_gradients),
     };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -49,6 +49,22 @@ static void check_factors(weft_tensor *a, weft_tensor *q, weft_tensor *r, const 
     assert_no_error();
 }
 
+/* The rest is orthogonal to the columns, or of a wide matrix 0, where x is a combination of the rows. */
+static void check_least_squares(weft_tensor *a, const char *what)
+{
+    const weft_dtype type = weft_tensor_dtype(a);
+    const int64_t m = weft_tensor_size(a, 0), n = weft_tensor_size(a, 1);
+    weft_tensor *b = weft_randn(type, 2, (const int64_t[]){ m, 3 }, weft_tensor_mesh(a), NULL), *x = weft_lstsq(a, b, 0);
+    const double eps = epsilon_of(type) / 2, size = norm_of_all(a), scale = (double)(m + n) * size * eps * ALLOWED;
+    weft_tensor *rest = weft_sub(weft_matmul(a, x), b);
+    const double error = m < n ? norm_of_all(rest) : norm_of_all(weft_matmul(adjoint_tensor(a), rest)) / size;
+    if (!(error <= scale * (norm_of_all(x) + norm_of_all(b) / size))) {
+        fail_msg("%s: the rest of a least-squares solution is %.3g", what, error);
+    }
+    weft_tensor *vector = weft_lstsq(a, weft_select(b, 1, 1), 0);
+    assert_true(norm_of_all(weft_sub(vector, weft_select(x, 1, 1))) <= scale * 1e4 * norm_of_all(x));
+}
+
 static void check_shared(weft_mesh *mesh, weft_dtype type, int64_t m, int64_t n, const char *placements)
 {
     const weft_placement p = placement_of(placements);
@@ -56,6 +72,7 @@ static void check_shared(weft_mesh *mesh, weft_dtype type, int64_t m, int64_t n,
     snprintf(what, sizeof(what), "QR of %d x %d, %s, %s", (int)m, (int)n, weft_dtype_name(type), placements);
     weft_tensor *a = weft_randn(type, 2, (const int64_t[]){ m, n }, mesh, &p), *before = weft_scale(a, 1), *r, *q = weft_qr(a, &r);
     check_factors(a, q, r, what);
+    check_least_squares(a, what);
     assert_true(norm_of_all(weft_sub(a, before)) == 0);
 }
 

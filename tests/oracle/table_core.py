@@ -9,7 +9,7 @@ from torch.distributed.tensor import DTensor
 from drafts import (ALL, NUMBER, WIDE, Draft, any_shape, any_size, any_type, binary, in_place, indices_of,
                     number, pair, reduction, ternary, unary)
 from rows import Row, family, of_tensors
-from values import FLOATING, TYPES, Domain, Operand
+from values import FLOATING, INTEGER, TYPES, Domain, Operand
 
 aten = torch.ops.aten
 
@@ -208,6 +208,47 @@ family("functions", [
         lambda x, a: F.softplus(x[0], a["beta"], a["threshold"])),
     Row("elu", unary(FLOATING, [REAL, SMALL, WIDE_RANGE], attributes=number("alpha", 1.0, 0.25, 2.0)),
         lambda x, a: F.elu(x[0], a["alpha"])),
+])
+
+
+def wide(function):
+    """PyTorch computes some of these in f32, with errors of many units: here in f64, rounded once."""
+    def computed(x):
+        return function(x.double()).to(x.dtype if x.is_floating_point() else torch.float32)
+    return computed
+
+
+def bessel(order, name):
+    """PyTorch's own are right to eleven digits, and NaN at infinity, where these are 0: here by Bessel's integral, which
+    converges exponentially, and the largest numbers of a type by the leading term."""
+    def function(x):
+        if isinstance(x, DTensor):
+            return getattr(torch.special, name)(x)
+        angles = torch.arange(1024, dtype=torch.float64) * (math.pi / 512)
+        values = torch.cos(order * angles - x.double().unsqueeze(-1) * torch.sin(angles)).mean(-1)
+        far = (2 / (math.pi * x.abs())).sqrt() * torch.cos(x.abs() - (order / 2 + 0.25) * math.pi) * (x.sign() if order else 1)
+        return torch.where(x.isinf(), 0.0, torch.where(x.abs() > 500, far, values))
+    return function
+
+
+SPECIAL = {
+    "i0": ([REAL, SMALL], torch.special.i0), "i0e": ([REAL, WIDE_RANGE], torch.special.i0e),
+    "i1": ([REAL, SMALL], torch.special.i1), "i1e": ([REAL, WIDE_RANGE], torch.special.i1e),
+    "bessel_j0": ([REAL], bessel(0, "bessel_j0")), "bessel_j1": ([REAL], bessel(1, "bessel_j1")),
+    "ndtr": ([REAL, SMALL], torch.special.ndtr), "ndtri": ([Domain(1, 63, 64)], torch.special.ndtri),
+    "log_ndtr": ([REAL, WIDE_RANGE], torch.special.log_ndtr), "entr": ([REAL, UNIT], torch.special.entr),
+    "logit": ([Domain(1, 63, 64), UNIT], torch.special.logit), "sinc": ([REAL], torch.special.sinc),
+}
+
+family("special", [
+    *(Row(name, unary(FLOATING if name.startswith("bessel") else ALL, domains), of_tensors(wide(function)), near_zeros)
+      for name, (domains, function) in SPECIAL.items()),
+    Row("xlog1py", binary(ALL, [REAL], [POSITIVE], whole_second=Domain(0, 9)), of_tensors(torch.special.xlog1py)),
+    Row("logaddexp2", binary(FLOATING, [REAL, WIDE_RANGE], [REAL]), of_tensors(torch.logaddexp2)),
+    Row("zeta", pair(["f32", "f64"], [Domain(65, 640, 64)]), lambda x, a: torch.special.zeta(*x)),
+    Row("heaviside", binary(NUMBER, [WHOLE, REAL], [REAL]), lambda x, a: torch.heaviside(*(t.to(torch.result_type(*x)) for t in x))),
+    Row("gcd", binary(INTEGER, [WHOLE], [WHOLE]), of_tensors(torch.gcd)),
+    Row("lcm", binary(INTEGER, [WHOLE], [WHOLE]), of_tensors(torch.lcm)),
 ])
 
 

@@ -3,6 +3,7 @@
 #include "printed.h"
 #include "support.h"
 
+#include <weft/build.h>
 #include <weft/weft.h>
 
 #include <stdio.h>
@@ -36,6 +37,17 @@ static void versions(void **state)
     assert_string_equal(weft_version(), expected);
     assert_string_equal(WEFT_VERSION, expected);
     assert_string_equal(project_version, expected);
+    /* "version: 0.2.0\nMPI: Open MPI 4.1.4\n...": before a world exists. */
+    static const char *const parts[] = { "MPI", "StarPU", "BLAS", "oneDNN", "HDF5", "FFT", "GLPK", "CUDA", "NCCL", "cuDNN" };
+    char line[64];
+    snprintf(line, sizeof(line), "version: %s\n", expected);
+    assert_int_equal(strncmp(weft_build_info(), line, strlen(line)), 0);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        snprintf(line, sizeof(line), "\n%s: ", parts[i]);
+        const char *found = strstr(weft_build_info(), line);
+        assert_non_null(found);
+        assert_true(found[strlen(line)] > ' ');
+    }
 }
 
 static void getters(void **state)

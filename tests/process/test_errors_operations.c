@@ -108,7 +108,9 @@ static void test_operations(void **state)
     GIVES_NULL(weft_masked_fill_tensor(on_other, booleans, scalar), MESH, "weft_masked_fill_tensor", "mask");
     GIVES_NULL(weft_masked_fill_tensor(matrix, matrix, scalar), DTYPE, "weft_masked_fill_tensor", "mask");
     ONE_ROWS(digamma, NOTHING);
-    GIVES_NULL(weft_polygamma(matrix, 2), UNSUPPORTED, "weft_polygamma", "n is 2");
+    GIVES_NULL(weft_polygamma(matrix, -1), INVALID, "weft_polygamma", "n is -1");
+    GIVES_NULL(weft_polygamma(matrix, 161), INVALID, "weft_polygamma", "n is 161");
+    GIVES_NULL(weft_gcd(matrix, matrix), DTYPE, "weft_gcd", "a");
     GIVES_NULL(weft_polygamma(NULL, 1), INVALID, "weft_polygamma", "a");
     PAIR_ROWS(xlogy, a, b, NOTHING);
     GIVES_NULL(weft_cummax(matrix, 2, NULL), INVALID, "weft_cummax", "dim");

@@ -83,7 +83,7 @@ int operation_count(void);
 bool operation_steps(const operation *row);
 
 /* The tables of the families; each ends with a row without a name. */
-extern const operation complex_calls[], tensor_calls[], scope_calls[], elementwise_calls[], number_calls[], combined_calls[],
+extern const operation complex_calls[], tensor_calls[], scope_calls[], elementwise_calls[], number_calls[], special_calls[], combined_calls[],
     reduction_calls[], shape_calls[], part_calls[], around_calls[], join_calls[], indexing_calls[], statistics_calls[], scatter_calls[], selection_calls[], sorting_calls[],
     product_calls[], convolution_calls[], image_calls[], attention_calls[], softmax_calls[], norm_calls[], normalize_calls[], loss_calls[], element_loss_calls[],
     random_calls[], optimizer_calls[], gradient_calls[];

@@ -8,12 +8,12 @@ CALLS(masked_fill_tensor, out[0] = weft_masked_fill_tensor(in[0], in[1], in[2]))
 
 static bool make_where(maker *m, step *s)
 {
-    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    int a = choose_any(m, EVERY_TYPE, 0, MAX_TENSOR_DIMS);
     if (a == NO_VALUE) {
         return false;
     }
     int condition = choose_broadcast(m, a, BIT(WEFT_BOOL), VALUES_ANY);
-    int b = choose_broadcast(m, a, one_in(m, MIXED_TYPES_ONE_IN) ? ALL_TYPES : BIT(value_of(m, a)->dtype),
+    int b = choose_broadcast(m, a, one_in(m, MIXED_TYPES_ONE_IN) ? EVERY_TYPE : BIT(value_of(m, a)->dtype),
                              VALUES_ANY);
     bool swaps = one_in(m, 2);
     *s = step_of(s->operation, 3, condition, swaps ? b : a, swaps ? a : b);
@@ -22,7 +22,7 @@ static bool make_where(maker *m, step *s)
 
 static bool make_masked_fill(maker *m, step *s)
 {
-    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    int a = choose_any(m, EVERY_TYPE, 0, MAX_TENSOR_DIMS);
     if (a == NO_VALUE) {
         return false;
     }
@@ -36,12 +36,12 @@ static bool make_masked_fill(maker *m, step *s)
 
 static bool make_masked_fill_tensor(maker *m, step *s)
 {
-    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    int a = choose_any(m, EVERY_TYPE, 0, MAX_TENSOR_DIMS);
     if (a == NO_VALUE) {
         return false;
     }
     int mask = choose_broadcast(m, a, BIT(WEFT_BOOL), VALUES_ANY);
-    int value = choose_like(m, a, one_in(m, MIXED_TYPES_ONE_IN) ? ALL_TYPES : BIT(value_of(m, a)->dtype), 0, NULL);
+    int value = choose_like(m, a, one_in(m, MIXED_TYPES_ONE_IN) ? EVERY_TYPE : BIT(value_of(m, a)->dtype), 0, NULL);
     *s = step_of(s->operation, 3, a, mask, value);
     return mask != NO_VALUE && value != NO_VALUE && mesh_of(m, mask) == mesh_of(m, a);
 }

@@ -4,7 +4,7 @@
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
-enum { OF_REAL, OF_IMAG, OF_PRODUCT, OF_SIZE, OF_ANGLE, OF_NORM, NUM_OF };
+enum { OF_REAL, OF_IMAG, OF_PRODUCT, OF_SIZE, OF_ANGLE, OF_NORM, OF_SIGN, OF_CONVOLUTION, OF_VARIANCE, OF_DEVIATION, NUM_OF };
 
 /* whole[0]: which of these. What comes between is released with its scope. A norm may be a Partial maximum, which later calls cannot change
  * in place; its size is whole. */
@@ -13,7 +13,17 @@ CALLS(of_complex, weft_scope_begin(); out[0] = weft_scope_keep(whole[0] == 0   ?
                            : whole[0] == 2 ? weft_imag(weft_mul(weft_complex(in[0], in[1]), weft_complex(in[1], in[0])))
                            : whole[0] == 3 ? weft_abs(weft_polar(in[0], in[1]))
                            : whole[0] == 4 ? weft_angle(weft_add(in[0], in[1]))
-                                           : weft_abs(weft_norm(weft_complex(in[0], in[1]), INFINITY, -1, true))); weft_scope_end())
+                           : whole[0] == 5 ? weft_abs(weft_norm(weft_complex(in[0], in[1]), INFINITY, -1, true))
+                           : whole[0] == 6 ? weft_abs(weft_mul(weft_complex(in[0], in[1]), weft_sgn(weft_complex(in[0], in[1]))))
+                           : whole[0] == 7
+                               ? weft_reshape(weft_real(weft_conv1d(weft_reshape(weft_complex(in[0], in[1]), 3, (int64_t[]){ -1, 1, 1 }),
+                                     weft_complex(weft_ones(weft_tensor_dtype(in[0]), 3, (int64_t[]){ 1, 1, 1 },
+                                                            weft_tensor_mesh(in[0]), NULL),
+                                                  weft_ones(weft_tensor_dtype(in[0]), 3, (int64_t[]){ 1, 1, 1 },
+                                                            weft_tensor_mesh(in[0]), NULL)),
+                                     NULL, NULL)), ndim, shape)
+                           : whole[0] == 8 ? weft_var(weft_complex(in[0], in[1]), -1, 0, true)
+                                           : weft_square(weft_std(weft_complex(in[0], in[1]), -1, 0, true))); weft_scope_end())
 CALLS(of_pairs, weft_scope_begin(); out[0] = weft_scope_keep(weft_view_as_real(weft_square(weft_view_as_complex(in[0])))); weft_scope_end())
 
 static bool make_of_complex(maker *m, step *s)
@@ -23,6 +33,10 @@ static bool make_of_complex(maker *m, step *s)
     *s = step_of(s->operation, 2, a, b);
     s->num_wholes = 1;
     s->wholes[0] = below(m, NUM_OF);
+    s->ndim = a == NO_VALUE ? 0 : value_of(m, a)->ndim;
+    for (int d = 0; d < s->ndim; d++) {
+        s->shape[d] = value_of(m, a)->shape[d];
+    }
     return b != NO_VALUE;
 }
 
@@ -77,13 +91,29 @@ static double value_of_complex(int64_t kind, double x, double y)
         return x * x + y * y;
     case OF_SIZE:
         return fabs(x);
+    case OF_SIGN: /* the size of z z / |z| */
+        return hypot(x, y);
+    case OF_CONVOLUTION: /* with 1 + i */
+        return x - y;
     default: /* the angle of a real number */
         return x + y < 0 ? 3.14159265358979323846 : 0;
     }
 }
 
-/* The largest absolute value along the last dimension. */
-static bool norm_of_complex(scene *s)
+static double variance_of(const dense *a, int64_t first, int64_t length)
+{
+    double mean = 0, squares = 0;
+    for (int64_t j = first; j < first + length; j++) {
+        mean += a->at[j].real / (double)length;
+    }
+    for (int64_t j = first; j < first + length; j++) {
+        squares += (a->at[j].real - mean) * (a->at[j].real - mean);
+    }
+    return squares / (double)length;
+}
+
+/* The largest absolute value along the last dimension, or the variance. */
+static bool norm_of_complex(scene *s, bool variance)
 {
     const dense *a = s->in[0], *b = s->in[1];
     int64_t shape[WEFT_MAX_DIMS], length = a->shape[a->ndim - 1];
@@ -100,7 +130,8 @@ static bool norm_of_complex(scene *s)
             most = fmax(most, hypot(a->at[j].real, b->at[j].real));
             magnitude = fmax(magnitude, both(a, b, j));
         }
-        set_linear(s, out, i, most, 8, magnitude);
+        const double squares = variance ? variance_of(a, i * length, length) + variance_of(b, i * length, length) : 0;
+        set_linear(s, out, i, variance ? squares : most, variance ? 32 : 8, variance ? magnitude * magnitude : magnitude);
     }
     distrust_large(s, out);
     return !s->program->gradients; /* equal ones share the gradient */
@@ -113,8 +144,8 @@ static bool of_complex(scene *s)
     if (!is_wide(a) || !is_wide(b) || a->ndim == 0 || !have_one_shape(a, b) || kind < 0 || kind >= NUM_OF || (s->program->gradients && kind >= OF_SIZE)) {
         return false;
     }
-    if (kind == OF_NORM) {
-        return norm_of_complex(s);
+    if (kind == OF_NORM || kind >= OF_VARIANCE) {
+        return norm_of_complex(s, kind != OF_NORM);
     }
     dense *out = scene_output(s, 0, a->dtype, a->ndim, a->shape);
     for (int64_t i = 0; i < out->count; i++) {

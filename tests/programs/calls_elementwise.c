@@ -249,9 +249,9 @@ enum {
     CALLS(name_, out[0] = weft_##name_(in[0], in[1]))                                                        \
     DETAILS(name_, .inputs = 2, __VA_ARGS__)
 
-BINARY(add, .types = ALL_TYPES, BOTH(add), .passes = PASSES_SUM, .signs = true)
+BINARY(add, .types = EVERY_TYPE, BOTH(add), .passes = PASSES_SUM, .signs = true)
 BINARY(sub, .types = NUMBERS, BOTH(sub), .passes = PASSES_SUM, .signs = true)
-BINARY(mul, .types = ALL_TYPES, BOTH(mul), .passes = PASSES_PRODUCT, .wide_scalar = true, .signs = true)
+BINARY(mul, .types = EVERY_TYPE, BOTH(mul), .passes = PASSES_PRODUCT, .wide_scalar = true, .signs = true)
 BINARY(div, .types = ALL_TYPES, .result = RESULT_FLOATING, .real = real_div, .wide_scalar = true,
        .passes = PASSES_FACTOR, .signs = true)
 BINARY(floor_div, .types = NUMBERS, BOTH(floor_div))
@@ -340,7 +340,7 @@ CALLS(clamp, out[0] = weft_clamp(in[0], real[0], real[1]))
 DETAILS(clamp, .inputs = 1, .numbers = 2, .types = NUMBERS, BOTH(clamp))
 
 CALLS(to_type, out[0] = weft_to_type(in[0], dtype))
-DETAILS(to_type, .inputs = 1, .types = ALL_TYPES, .result = RESULT_GIVEN, .real = real_copy,
+DETAILS(to_type, .inputs = 1, .types = EVERY_TYPE, .result = RESULT_GIVEN, .real = real_copy,
         .whole = whole_same)
 
 #define TWO_NUMBERED(name_, ...)                                                                             \
@@ -370,20 +370,20 @@ NUMBERED_BACKWARD(elu_backward, .roundings = OF_STEPS, .tame = true)
 NUMBERED_BACKWARD(pow_scalar_backward, .roundings = OF_STEPS, .tame = true)
 
 CALLS(copy_inplace, weft_copy_inplace(in[0], in[1]))
-DETAILS(copy_inplace, .inputs = 2, .types = ALL_TYPES, .real = real_assign, .whole = whole_assign,
+DETAILS(copy_inplace, .inputs = 2, .types = EVERY_TYPE, .real = real_assign, .whole = whole_assign,
         .passes = PASSES_SUM, .signs = true)
 CALLS(add_inplace, weft_add_inplace(in[0], in[1], real[0]))
 DETAILS(add_inplace, .inputs = 2, .passes = PASSES_SUM, .numbers = 1, .types = NUMBERS, BOTH(add_scaled),
         .roundings = OF_STEPS)
 CALLS(mul_inplace, weft_mul_inplace(in[0], in[1]))
-DETAILS(mul_inplace, .inputs = 2, .passes = PASSES_PRODUCT, .types = ALL_TYPES, BOTH(mul),
+DETAILS(mul_inplace, .inputs = 2, .passes = PASSES_PRODUCT, .types = EVERY_TYPE, BOTH(mul),
         .wide_scalar = true, .signs = true)
 CALLS(div_inplace, weft_div_inplace(in[0], in[1]))
 DETAILS(div_inplace, .inputs = 2, .types = FLOATS, .real = real_div, .wide_scalar = true, .passes = PASSES_FACTOR, .signs = true)
 CALLS(scale_inplace, weft_scale_inplace(in[0], real[0]))
 DETAILS(scale_inplace, .inputs = 1, .passes = PASSES_SUM, .numbers = 1, .types = NUMBERS, BOTH(scale))
 CALLS(fill_inplace, weft_fill_inplace(in[0], real[0]))
-DETAILS(fill_inplace, .inputs = 1, .numbers = 1, .types = ALL_TYPES, BOTH(fill))
+DETAILS(fill_inplace, .inputs = 1, .numbers = 1, .types = EVERY_TYPE, BOTH(fill))
 CALLS(lerp_inplace, weft_lerp_inplace(in[0], in[1], real[0]))
 DETAILS(lerp_inplace, .inputs = 2, .passes = PASSES_SUM, .numbers = 1, .types = FLOATS, .real = real_lerp,
         .roundings = OF_STEPS)

@@ -26,7 +26,7 @@ int choose_indices(maker *m, int other, int64_t limit, int ndim, const int64_t s
 /* Indices for every element, or for all of one place of the dimension together. */
 static bool make_look_up(maker *m, step *s, bool together)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     const dense *x = value_of(m, s->inputs[0]);
@@ -114,7 +114,7 @@ CALLS(scalar_gather, out[0] = weft_gather(in[0], (int)whole[0], in[1]))
 
 static bool make_scalar_gather(maker *m, step *s)
 {
-    int a = choose_any(m, ALL_TYPES, 0, 0);
+    int a = choose_any(m, EVERY_TYPE, 0, 0);
     if (a == NO_VALUE || value_of(m, a)->ndim != 0) {
         return false;
     }
@@ -233,8 +233,8 @@ CALLS(embedding_backward, out[0] = weft_embedding_backward(in[0], in[1], whole[0
 static bool make_scatter(maker *m, step *s)
 {
     bool together = s->operation->name[0] == 'i', in_place = s->operation->flags & IN_PLACE;
-    int a = in_place ? choose_target(m, ALL_TYPES, 1, MAX_TENSOR_DIMS)
-                     : choose_any(m, ALL_TYPES, 1, MAX_TENSOR_DIMS);
+    int a = in_place ? choose_target(m, EVERY_TYPE, 1, MAX_TENSOR_DIMS)
+                     : choose_any(m, EVERY_TYPE, 1, MAX_TENSOR_DIMS);
     if (a == NO_VALUE || value_of(m, a)->ndim == 0) {
         return false;
     }
@@ -299,7 +299,7 @@ CALLS(scalar_add_inplace, weft_index_add_inplace(in[0], (int)whole[0], in[1], in
 
 static bool make_scalar_add(maker *m, step *s)
 {
-    int a = choose_target(m, ALL_TYPES, 0, 0);
+    int a = choose_target(m, EVERY_TYPE, 0, 0);
     if (a == NO_VALUE || value_of(m, a)->ndim != 0) {
         return false;
     }
@@ -382,7 +382,7 @@ CALLS(cumprod, out[0] = weft_cumprod(in[0], (int)whole[0]))
 
 static bool make_scan(maker *m, step *s)
 {
-    return make_along(m, s, ALL_TYPES, 1);
+    return make_along(m, s, EVERY_TYPE, 1);
 }
 
 /* Elements from one to the next along a dimension. */
@@ -461,7 +461,7 @@ static const int of_topk = VALUES | PLACES | CHOOSES, of_topk_values = VALUES | 
 
 static bool make_sort(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     const dense *x = value_of(m, s->inputs[0]);

@@ -13,13 +13,13 @@ enum { MAX_JOINED = 4, MAX_PIECES = 4 };
 
 static bool make_cat(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     const dense *x = value_of(m, s->inputs[0]);
     int ndim = x->ndim, dim = dim_in(s->wholes[0], ndim), count = (int)between(m, 1, MAX_JOINED);
     int64_t shape[WEFT_MAX_DIMS];
-    unsigned types = one_in(m, MIXED_TYPES_ONE_IN) ? ALL_TYPES : BIT(x->dtype);
+    unsigned types = one_in(m, MIXED_TYPES_ONE_IN) ? EVERY_TYPE : BIT(x->dtype);
     for (int d = 0; d < ndim; d++) {
         shape[d] = x->shape[d];
     }
@@ -110,14 +110,14 @@ static bool concatenated(scene *s)
 
 static bool make_stack(maker *m, step *s)
 {
-    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    int a = choose_any(m, EVERY_TYPE, 0, MAX_TENSOR_DIMS);
     if (a == NO_VALUE) {
         return false;
     }
     const dense *x = value_of(m, a);
     *s = step_of(s->operation, 1, a);
     int count = (int)between(m, 1, MAX_JOINED);
-    unsigned types = one_in(m, MIXED_TYPES_ONE_IN) ? ALL_TYPES : BIT(x->dtype);
+    unsigned types = one_in(m, MIXED_TYPES_ONE_IN) ? EVERY_TYPE : BIT(x->dtype);
     for (int i = 1; i < count; i++) {
         int next = choose_like(m, a, types, x->ndim, x->shape);
         if (next == NO_VALUE) {
@@ -174,7 +174,7 @@ static bool stacked(scene *s)
 
 static bool make_split(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     const dense *x = value_of(m, s->inputs[0]);
@@ -199,7 +199,7 @@ static int64_t size_of_chunks(int64_t size, int64_t chunks)
 
 static bool make_chunk(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     const dense *x = value_of(m, s->inputs[0]);

@@ -16,7 +16,7 @@ enum { DIM, START, STOP, STEP, SIZE };
 
 static bool make_slice(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     const dense *x = value_of(m, s->inputs[0]);
@@ -32,7 +32,7 @@ static bool make_slice(maker *m, step *s)
 /* The gradient of a slice of something larger. */
 static bool make_slice_backward(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     const dense *x = value_of(m, s->inputs[0]);
@@ -122,7 +122,7 @@ static bool slice_put_back(scene *s)
 
 static bool make_select(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     const dense *x = value_of(m, s->inputs[0]);
@@ -165,7 +165,7 @@ CALLS(triu, out[0] = weft_triu(in[0], whole[0]))
 
 static bool make_flip(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     int ndim = value_of(m, s->inputs[0])->ndim;
@@ -206,7 +206,7 @@ static bool flipped(scene *s)
 
 static bool make_roll(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     s->num_wholes = 2;
@@ -234,7 +234,7 @@ static bool rolled(scene *s)
 
 static bool make_triangle(maker *m, step *s)
 {
-    int a = choose_any(m, ALL_TYPES, 2, MAX_TENSOR_DIMS);
+    int a = choose_any(m, EVERY_TYPE, 2, MAX_TENSOR_DIMS);
     *s = step_of(s->operation, 1, a);
     s->num_wholes = 1;
     s->wholes[0] = between(m, -4, 4);

@@ -49,7 +49,7 @@ static void any_sizes(maker *m, int64_t count, int ndim, int64_t shape[])
 
 static bool make_reshape(maker *m, step *s)
 {
-    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    int a = choose_any(m, EVERY_TYPE, 0, MAX_TENSOR_DIMS);
     if (a == NO_VALUE) {
         return false;
     }
@@ -78,7 +78,7 @@ static bool reshaped(scene *s)
 
 static bool make_flatten(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     int ndim = value_of(m, s->inputs[0])->ndim;
@@ -110,7 +110,7 @@ static bool flattened(scene *s)
 
 static bool make_unflatten(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     const dense *x = value_of(m, s->inputs[0]);
@@ -144,7 +144,7 @@ static bool unflattened(scene *s)
 /* With a dimension of size 1 where there is one. */
 static bool make_squeeze(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     const dense *x = value_of(m, s->inputs[0]);
@@ -181,7 +181,7 @@ static bool squeezed_all(scene *s)
 
 static bool make_any(maker *m, step *s)
 {
-    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    int a = choose_any(m, EVERY_TYPE, 0, MAX_TENSOR_DIMS);
     *s = step_of(s->operation, 1, a);
     return a != NO_VALUE;
 }
@@ -218,7 +218,7 @@ CALLS(movedim, out[0] = weft_movedim(in[0], 1, (const int[]){ (int)whole[0] }, (
 
 static bool make_two_dims(maker *m, step *s)
 {
-    if (!make_along(m, s, ALL_TYPES, 1)) {
+    if (!make_along(m, s, EVERY_TYPE, 1)) {
         return false;
     }
     s->num_wholes = 2;

@@ -24,7 +24,7 @@ static bool make_even(maker *m, step *s)
 {
     *s = step_of(s->operation, 0);
     s->mesh = any_mesh(m);
-    s->dtype = any_type(m, ALL_TYPES);
+    s->dtype = any_type(m, EVERY_TYPE);
     s->ndim = any_shape(m, 0, 3, s->shape);
     any_placements(m, s->mesh, s->ndim, false, s->placements);
     s->num_wholes = 2;
@@ -99,7 +99,7 @@ static bool make_factory(maker *m, step *s)
     s->num_outputs = 1;
     s->outputs[0] = NO_VALUE;
     s->mesh = any_mesh(m);
-    s->dtype = any_type(m, ALL_TYPES);
+    s->dtype = any_type(m, EVERY_TYPE);
     s->ndim = any_shape(m, 0, MAX_TENSOR_DIMS, s->shape);
     any_placements(m, s->mesh, s->ndim, false, s->placements);
     any_cuts(m, s->mesh, s->ndim, s->shape, s->placements);

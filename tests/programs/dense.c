@@ -135,7 +135,7 @@ double rounded(weft_dtype dtype, double x)
 
 bool lacks_sign(weft_dtype dtype)
 {
-    return dtype == WEFT_U8 || dtype == WEFT_U16 || dtype == WEFT_U32 || dtype == WEFT_BOOL;
+    return dtype == WEFT_U8 || dtype == WEFT_U16 || dtype == WEFT_U32 || dtype == WEFT_U64 || dtype == WEFT_BOOL;
 }
 
 int64_t wrapped(weft_dtype dtype, int64_t x)
@@ -182,6 +182,8 @@ static int64_t whole_of(weft_dtype to, double x)
         return clamped(x, 0, UINT8_MAX);
     case WEFT_BOOL:
         return x != 0;
+    case WEFT_U64:
+        return x >= 0x1p64 ? -1 : x > 0 ? (int64_t)(uint64_t)x : 0;
     default:
         return clamped(x, INT64_MIN, INT64_MAX);
     }
@@ -189,6 +191,9 @@ static int64_t whole_of(weft_dtype to, double x)
 
 element converted(weft_dtype to, weft_dtype from, element x)
 {
+    if (from == WEFT_U64 && is_floating(to)) {
+        return (element){ .real = to == WEFT_F64 ? (double)(uint64_t)x.whole : rounded(to, (double)(float)(uint64_t)x.whole) };
+    }
     if (!is_floating(from)) {
         return is_floating(to) ? (element){ .real = to == WEFT_F64 ? (double)x.whole
                                                                    : rounded(to, (double)(float)x.whole) }
@@ -200,7 +205,7 @@ element converted(weft_dtype to, weft_dtype from, element x)
 
 double number_of(weft_dtype dtype, element x)
 {
-    return is_floating(dtype) ? x.real : (double)x.whole;
+    return is_floating(dtype) ? x.real : dtype == WEFT_U64 ? (double)(uint64_t)x.whole : (double)x.whole;
 }
 
 /* ---- formats ------------------------------------------------------------------------------------------- */
@@ -260,6 +265,7 @@ element element_load(weft_dtype dtype, const void *memory, int64_t i)
     case WEFT_F16:
         return (element){ .real = f16_to_double(((const uint16_t *)memory)[i]) };
     case WEFT_I64:
+    case WEFT_U64: /* modulo 2^64 */
         return (element){ .whole = ((const int64_t *)memory)[i] };
     case WEFT_I32:
         return (element){ .whole = ((const int32_t *)memory)[i] };
@@ -292,6 +298,7 @@ void element_store(weft_dtype dtype, void *memory, int64_t i, element x)
         ((uint16_t *)memory)[i] = f16_of_double(x.real);
         break;
     case WEFT_I64:
+    case WEFT_U64:
         ((int64_t *)memory)[i] = x.whole;
         break;
     case WEFT_I32:

@@ -27,7 +27,7 @@ weft_dtype promoted_pair(weft_dtype a, weft_dtype b)
 
 static bool have_common_type(weft_dtype a, weft_dtype b)
 {
-    const unsigned lonely = BIT(WEFT_U16) | BIT(WEFT_U32);
+    const unsigned lonely = BIT(WEFT_U16) | BIT(WEFT_U32) | BIT(WEFT_U64);
     return a == b || is_floating(a) || is_floating(b) || ((BIT(a) | BIT(b)) & lonely) == 0;
 }
 
@@ -393,6 +393,6 @@ bool make_elementwise(maker *m, step *s)
     s->reals[0] = any_number(m, dtype);
     s->reals[0] += e->any_numbers && one_in(m, 3) ? 0.5 : 0;
     s->reals[1] = s->reals[0] + (double)below(m, 4);
-    s->dtype = any_type(m, ALL_TYPES);
+    s->dtype = any_type(m, EVERY_TYPE);
     return true;
 }

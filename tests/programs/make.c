@@ -23,7 +23,7 @@ bool one_in(maker *m, int64_t n)
 }
 
 static const weft_dtype types_drawn[] = { WEFT_F64, WEFT_F32, WEFT_BF16, WEFT_F16, WEFT_I64, WEFT_I32, WEFT_U8, WEFT_BOOL,
-                                          WEFT_I8,  WEFT_I16, WEFT_U16,  WEFT_U32 };
+                                          WEFT_I8,  WEFT_I16, WEFT_U16,  WEFT_U32, WEFT_U64 };
 
 weft_dtype any_type(maker *m, unsigned types)
 {

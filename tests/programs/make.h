@@ -36,7 +36,8 @@ enum {
     INDICES = BIT(WEFT_I64) | BIT(WEFT_I32),
     SHORT_INTEGERS = BIT(WEFT_I8) | BIT(WEFT_I16) | BIT(WEFT_U16) | BIT(WEFT_U32),
     NUMBERS = FLOATS | INDICES | BIT(WEFT_U8) | SHORT_INTEGERS,
-    ALL_TYPES = NUMBERS | BIT(WEFT_BOOL)
+    ALL_TYPES = NUMBERS | BIT(WEFT_BOOL),
+    EVERY_TYPE = ALL_TYPES | BIT(WEFT_U64) /* where elements only move, or wrap around whatever their sign */
 };
 
 /* ---- chance -------------------------------------------------------------------------------------------- */

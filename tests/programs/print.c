@@ -13,11 +13,11 @@
 static const char *const type_names[] = { "WEFT_F64", "WEFT_F32", "WEFT_BF16", "WEFT_F16",
                                           "WEFT_I64", "WEFT_I32", "WEFT_U8",   "WEFT_BOOL",
                                           "WEFT_C64", "WEFT_C128", "WEFT_I8",  "WEFT_I16",
-                                          "WEFT_U16", "WEFT_U32" };
+                                          "WEFT_U16", "WEFT_U32", "WEFT_U64" };
 static const char *const c_types[] = { "double",  "float",   "uint16_t", "uint16_t",
                                        "int64_t", "int32_t", "uint8_t",  "uint8_t",
                                        NULL,      NULL,      "int8_t",   "int16_t",
-                                       "uint16_t", "uint32_t" };
+                                       "uint16_t", "uint32_t", "uint64_t" };
 
 static void print_real(FILE *file, double x)
 {

@@ -37,6 +37,7 @@ const char print_prelude_arrays[] =
     "    case WEFT_I16: return ((const int16_t *)memory)[i];\n"
     "    case WEFT_U16: return ((const uint16_t *)memory)[i];\n"
     "    case WEFT_U32: return ((const uint32_t *)memory)[i];\n"
+    "    case WEFT_U64: return (double)((const uint64_t *)memory)[i];\n"
     "    default: return ((const uint8_t *)memory)[i];\n"
     "    }\n"
     "}\n"

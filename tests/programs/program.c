@@ -235,7 +235,7 @@ static bool is_complete(const program *p, const step *s)
                     s->num_wholes >= entries_named(text, "whole") && s->num_reals >= entries_named(text, "real") &&
                     (!(s->operation->flags & of_input) || (s->num_inputs > 0 && s->inputs[0] != NO_VALUE)) &&
                     (!(s->operation->flags & GIVES) || (s->mesh >= 0 && s->num_outputs == 1 && s->num_wholes > 0)) &&
-                    s->mesh >= -1 && s->mesh < p->num_meshes && s->dtype >= 0 && s->dtype <= WEFT_U32;
+                    s->mesh >= -1 && s->mesh < p->num_meshes && s->dtype >= 0 && s->dtype <= WEFT_U64;
     for (int i = 0; i < s->num_inputs && complete; i++) {
         complete = s->inputs[i] == NO_VALUE || is_given(p, s->inputs[i]);
     }

@@ -330,6 +330,7 @@ static void check_linear_algebra(void)
     weft_tensor *large = weft_eye(WEFT_F64, 512, 512, mesh, &rows), *column = weft_slice(large, 1, 0, 1, 1);
     assert_non_null(weft_cholesky(large, true)); /* by blocks of rows */
     assert_non_null(weft_solve(large, column));
+    assert_non_null(weft_qr(large, NULL));
     assert_int_equal(weft_wait(), WEFT_OK);
 }
 

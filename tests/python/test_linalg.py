@@ -94,6 +94,7 @@ def test_decompositions(mesh, seed):
     close(linalg.pinv(x), np.linalg.pinv(a), case.kind, condition)
     expected = np.linalg.pinv(a) @ b
     close(linalg.lstsq(x, case.tensor(b)), expected, case.kind, condition)
+    close(linalg.lstsq(x, case.tensor(b), 0.0), expected, case.kind, condition)
 
 
 @pytest.mark.parametrize("seed", range(24))

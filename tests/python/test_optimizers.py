@@ -20,7 +20,8 @@ CASES = [
     ("Adagrad", {"lr": 0.1, "lr_decay": 0.5, "initial_accumulator_value": 0.25}), ("Adadelta", {"weight_decay": 0.1}),
     ("Adamax", {"lr": 0.1, "weight_decay": 0.1}), ("NAdam", {"lr": 0.1, "weight_decay": 0.1}),
     ("NAdam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True, "momentum_decay": 0.1}),
-    ("RAdam", {"lr": 0.1, "weight_decay": 0.1}), ("RAdam", {"lr": 0.1, "betas": (0.8, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {"lr": 0.1, "weight_decay": 0.1}),
+    ("RAdam", {"lr": 0.1, "betas": (0.8, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True}),
     ("Adafactor", {"lr": 0.1}), ("Adafactor", {"lr": 0.1, "weight_decay": 0.1, "maximize": True, "d": 1.5}),
 ]
 
@@ -62,7 +63,8 @@ def test_beside_pytorch(mesh, name, settings):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6 if name in ("Adafactor", "NAdam") else 1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Lion", "Adafactor"])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW",
+                                  "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Lion", "Adafactor"])
 def test_goes_on_from_its_state(mesh, name):
     """Upwards with the negative gradient is downwards; a state that was saved goes on."""
     settings = {"momentum": 0.5} if name == "SGD" else {}
@@ -86,6 +88,10 @@ def test_goes_on_from_its_state(mesh, name):
 
     other = restored(maximize=True)
     again = restored()
+    counts = again.state_dict()["steps"].numpy()
+    again.steps += 3
+    np.testing.assert_array_equal(again.state_dict()["steps"].numpy(), counts + 3 * (counts > 0))
+    again.steps -= 3
     expected = steps(first)
     for mine, theirs in zip(steps(again), expected):
         np.testing.assert_array_equal(mine, theirs)

@@ -434,9 +434,27 @@ def test_checkpoints(mesh, tmp_path_factory):
     np.testing.assert_array_equal(state["a"].numpy(), x)
     with pytest.raises(OSError):
         wt.load_checkpoint(path + ".none", state)
+    # Two files with an index, then HDF5 with gzip.
+    index = path + ".index.json"
+    wt.save_checkpoint(index, {"a": state["a"], "b": wt.arange(3)}, max_file_bytes=160)
+    assert set(wt.checkpoint_contents(index)) == {"a", "b"}
+    parts = [path.replace(".safetensors", f"-0000{i}-of-00002.safetensors") for i in (1, 2)]
+    assert [list(wt.checkpoint_contents(part)) for part in parts] == [["a"], ["b"]]
+    state["a"] += 1
+    wt.load_checkpoint(index, state)
+    np.testing.assert_array_equal(state["a"].numpy(), x)
+    try:
+        wt.save_hdf5(path, state, compression=6, chunk_bytes=64)
+    except wt.WeftError as error:
+        assert "without HDF5" in str(error)
+    else:
+        state["a"] += 1
+        wt.load_hdf5(path, state)
+        np.testing.assert_array_equal(state["a"].numpy(), x)
     wt.wait()
     if wt.process_index() == 0:
-        os.unlink(path)
+        for file in (path, index, *parts):
+            os.unlink(file)
 
 
 def test_several_tensors_of_indices(mesh):

@@ -216,8 +216,9 @@ def lay_out(structs, callbacks, enums):
 def check_c(api):
     """A program that compiles if sizes, offsets, values and functions are those of the headers."""
     out = ["#include <stddef.h>", "#include <stdio.h>", "#include <weft/weft.h>"]
-    if any(function["header"] == "weft/mpi.h" for function in api["functions"]):
-        out.append("#include <weft/mpi.h>")
+    for header in ("build", "mpi"):
+        if any(function["header"] == f"weft/{header}.h" for function in api["functions"]):
+            out.append(f"#include <weft/{header}.h>")
     for struct in api["structs"]:
         out.append(f"_Static_assert(sizeof({struct['name']}) == {struct['size']}, \"{struct['name']}\");")
         for field in struct["fields"]:

@@ -5,8 +5,6 @@ import ctypes
 from collections.abc import Iterable
 from typing import Any, Optional
 
-import numpy as np
-
 from .. import _api
 from .._core import Tensor, _lib, check, int64, tensors
 from ..array_api import clip
@@ -67,12 +65,14 @@ class Optimizer:
 
     @property
     def steps(self) -> int:
-        """The number of steps. A parameter counts those in which it had a gradient; this is the largest number. Setting it sets all."""
+        """The number of steps. A parameter counts those in which it had a gradient; this is the largest number. Setting it moves the
+        counts of all parameters that have made steps by the difference; before the first step, of all."""
         return max(self._counts)
 
     @steps.setter
     def steps(self, value: int) -> None:
-        self._counts = [value] * len(self._counts)
+        largest = self.steps
+        self._counts = [max(0, count + value - largest) if count > 0 or largest == 0 else 0 for count in self._counts]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients."""
@@ -85,10 +85,11 @@ class Optimizer:
             own: dict[int, list[int]] = {}
             for i, parameter in enumerate(group["params"], start):
                 if parameter.grad is not None:
-                    self._counts[i] += 1
-                    own.setdefault(self._counts[i], []).append(i)
+                    own.setdefault(self._counts[i] + 1, []).append(i)
             for step, members in own.items():
                 self._step(group, members, step)
+                for i in members:
+                    self._counts[i] = step
             start += len(group["params"])
 
     def _step(self, group: dict[str, Any], members: list[int], step: int) -> None:
@@ -100,8 +101,8 @@ class Optimizer:
         return {}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The optimiser's tensors by name, the parameters' numbers of steps among them: save_checkpoint() saves them, load_checkpoint(path, optimizer)
-        sets them. Settings are the program's."""
+        """The optimiser's tensors by name, the parameters' numbers of steps among them: save_checkpoint() saves them,
+        load_checkpoint(path, optimizer) sets them. Settings are the program's."""
         return {**self._tensors(), "steps": asarray(self._counts, dtype=int64)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -113,8 +114,7 @@ class Optimizer:
         for name, tensor in own.items():
             if state[name] is not tensor:
                 copy_(tensor, state[name])
-        counts = np.broadcast_to(np.asarray(state["steps"].numpy()), (len(self._counts),))
-        self._counts = [int(each) for each in counts]
+        self._counts = [int(count) for count in state["steps"].numpy()]
 
 
 class _Kind(Optimizer):

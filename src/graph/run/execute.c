@@ -15,6 +15,7 @@
 #include "tensor/ghosts.h"
 #include "tensor/promised.h"
 #include "tensor/state.h"
+#include "tensor/submit.h"
 
 /* The values of the segment while it is executed. */
 typedef struct executing {
@@ -381,7 +382,7 @@ static void set_place(const executing *e, int node, uint64_t operations_before)
 {
     weft_here_set(weft_trace_node(e->executed, (size_t)node)->here, weft_trace_node(e->executed, (size_t)node)->here_line);
     if (e->body != NULL && e->body->places != NULL) {
-        weft_runtime.delay = operations_before + e->body->places[node] - weft_runtime.operations;
+        weft_task_set_delay(operations_before + e->body->places[node] - weft_runtime.operations);
     }
 }
 
@@ -390,7 +391,7 @@ static void end_places(const executing *e, uint64_t operations_before)
 {
     uint64_t end = operations_before + (e->body == NULL ? 0 : e->body->num_places);
     weft_runtime.operations = end > weft_runtime.operations ? end : weft_runtime.operations;
-    weft_runtime.delay = 0;
+    weft_task_set_delay(0);
     weft_pool_set_reuse(weft_runtime.pool, WEFT_REUSE_NEWEST);
 }
 

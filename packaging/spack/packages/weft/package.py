@@ -1,4 +1,6 @@
 # Spack's recipe: spack repo add packaging/spack && spack install weft
+import os.path
+
 from spack.package import *
 
 
@@ -6,7 +8,8 @@ class Weft(MesonPackage):
     """Distributed tensors on StarPU: a C11 library with layouts over meshes of ranks, as PyTorch's DTensor."""
 
     # From a checkout: spack develop, or `spack install weft@main` where this file lies in the repository.
-    git = "file://{0}".format(join_path(__file__, "..", "..", "..", "..", ".."))
+    # normpath: a file has no "..".
+    git = "file://{0}".format(os.path.normpath(join_path(__file__, "..", "..", "..", "..", "..")))
     license("BSD-3-Clause")
 
     version("main", branch="main")
