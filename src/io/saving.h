@@ -18,8 +18,9 @@
 typedef struct weft_saving weft_saving;
 
 /* Begins to save the tensors to files of these headers, whose tensors and data have places: to the first file as many of the
- * first tensors as it has, and so on. One file, or any number if the path is an index's. Takes over the headers' contents. BLOCKS until earlier saves have
- * ended. Every process calls it, after all checks. NULL with the error kept. In the background: the thread leaves the cores to the workers. */
+ * first tensors as it has, and so on. One file, or any number if the path is an index's. Takes over the headers' contents. BLOCKS
+ * until earlier saves have ended. Every process calls it, after all checks. NULL with the error kept. In the background: the
+ * thread leaves the cores to the workers. */
 weft_saving *weft_saving_start(const char *function, const char *path, int num_parts, weft_file_header headers[],
                                weft_tensor *const tensors[], bool in_background);
 /* Whether its thread has ended. */

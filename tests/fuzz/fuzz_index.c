@@ -6,7 +6,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     weft_file_index index = { .files = { 0 } };
     char why[128] = "";
-    if (weft_file_index_parse(&index, (const char *)data, size, why, sizeof(why))) {
+    if (weft_file_index_parse(&index, (const char *)data, size, why, sizeof(why)) == WEFT_OK) {
         const weft_index_entry *entries = index.tensors.items;
         for (size_t i = 0; i < index.tensors.count; i++) {
             const int file = weft_file_index_find(&index, entries[i].name);
