@@ -379,6 +379,7 @@ static void test_all_operations(void **state)
                                             "cholesky_update", /* of blocks that weft_cholesky() has made */
                                             "lu_update", /* and weft_lu_factor() */
                                             "lu_exchange",
+                                            "qr_update", /* and weft_qr() */
                                             "scalar_add_inplace" /* of scalars: in the oracle */ };
     for (int f = 0; weft_operation_families[f] != NULL; f++) {
         for (int i = 0; weft_operation_families[f][i] != NULL; i++) {

@@ -334,6 +334,25 @@ static void check_linear_algebra(void)
     assert_int_equal(weft_wait(), WEFT_OK);
 }
 
+/* Steps of the kinds of optimisers with one state, two and three, of which random programs do not call any. */
+static void check_optimizers(void)
+{
+    const int64_t shape[] = { 9, 4 }, ranks = weft_world_size();
+    weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+    const weft_placement rows = weft_shard(0);
+    const weft_optimizer kinds[] = { WEFT_OPTIMIZER_LION, WEFT_OPTIMIZER_NADAM, WEFT_OPTIMIZER_ADAM };
+    for (int k = 0; k < 3; k++) {
+        weft_tensor *p = weft_ones(WEFT_F32, 2, shape, mesh, &rows), *gradient = weft_full_like(p, 2);
+        weft_tensor *states[] = { weft_zeros_like(p), weft_zeros_like(p), weft_zeros_like(p) };
+        weft_optimizer_options options;
+        assert_int_equal(weft_optimizer_options_init(&options, kinds[k]), WEFT_OK);
+        options.amsgrad = kinds[k] == WEFT_OPTIMIZER_ADAM;
+        assert_int_equal(weft_optimizer_states(&options), k + 1);
+        assert_int_equal(weft_optimizer_step(1, &p, &gradient, states, 1, &options), WEFT_OK);
+    }
+    assert_int_equal(weft_wait(), WEFT_OK);
+}
+
 static void test_lists_of_gradients(void **state)
 {
     (void)state;
@@ -359,6 +378,7 @@ static void test_lists_of_gradients(void **state)
     check_pooling(false);
     check_sharded_classes();
     check_linear_algebra();
+    check_optimizers();
     assert_int_equal(weft_finalize(), WEFT_OK);
     print_message("# %d operations\n", count);
 }
