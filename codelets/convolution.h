@@ -13,7 +13,8 @@ enum {
     WEFT_CONVOLUTION_GROUPS = 6,
     WEFT_CONVOLUTION_ADDS = 7, /* the bias is an input, and this rank adds it */
     WEFT_CONVOLUTION_TAPS = 8, /* i and j; kernels take them from shapes */
-    WEFT_CONVOLUTION_NUMBERS = 10
+    WEFT_CONVOLUTION_WIDE = 10, /* the output, a gradient, stays in WEFT_F32: a kernel must not round it */
+    WEFT_CONVOLUTION_NUMBERS = 11
 };
 
 /* By oneDNN's kernels where these are faster; else one matrix product per sample and block of rows, on columns copied from the

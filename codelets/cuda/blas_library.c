@@ -4,58 +4,48 @@
 #include <stddef.h>
 #include <string.h>
 
-static bool find(void *library, const char *name, void *function)
+/* A function of a library, and where its address goes. */
+typedef struct named {
+    const char *name;
+    void *function;
+} named;
+
+static bool load(void **handle, const char *file, const named functions[], size_t count)
 {
-    void *found = dlsym(library, name);
-    memcpy(function, &found, sizeof(found)); /* a function's address is an object's, by POSIX alone */
-    return found != NULL;
+    /* Stays in memory: cuBLAS opens cuBLASLt, which is slow to load. */
+    *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    bool complete = *handle != NULL;
+    for (size_t i = 0; i < count && complete; i++) {
+        void *found = dlsym(*handle, functions[i].name);
+        memcpy(functions[i].function, &found, sizeof(found)); /* a function's address is an object's, by POSIX alone */
+        complete = found != NULL;
+    }
+    if (!complete) {
+        weft_blas_close(handle);
+    }
+    return complete;
 }
 
 bool weft_blas_load(weft_blas_library *library)
 {
-    /* Stays in memory: it opens cuBLASLt, which is slow to load. */
-    library->handle = dlopen(WEFT_BLAS_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (library->handle == NULL) {
-        return false;
-    }
-    bool complete = true;
-#define FIND(name) complete = complete && find(library->handle, "cublas" #name, &library->name);
-    WEFT_BLAS_FUNCTIONS(FIND)
-#undef FIND
-    if (!complete) {
-        weft_blas_unload(library);
-    }
-    return complete;
-}
-
-void weft_blas_unload(weft_blas_library *library)
-{
-    if (library->handle != NULL) {
-        dlclose(library->handle);
-        library->handle = NULL;
-    }
+#define NAMED(name) { "cublas" #name, (void *)&library->name },
+    const named functions[] = { WEFT_BLAS_FUNCTIONS(NAMED) };
+#undef NAMED
+    return load(&library->handle, WEFT_BLAS_NAME, functions, sizeof(functions) / sizeof(functions[0]));
 }
 
 bool weft_lt_load(weft_lt_library *library)
 {
-    library->handle = dlopen(WEFT_LT_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (library->handle == NULL) {
-        return false;
-    }
-    bool complete = true;
-#define FIND(name) complete = complete && find(library->handle, "cublasLt" #name, &library->name);
-    WEFT_LT_FUNCTIONS(FIND)
-#undef FIND
-    if (!complete) {
-        weft_lt_unload(library);
-    }
-    return complete;
+#define NAMED(name) { "cublasLt" #name, (void *)&library->name },
+    const named functions[] = { WEFT_LT_FUNCTIONS(NAMED) };
+#undef NAMED
+    return load(&library->handle, WEFT_LT_NAME, functions, sizeof(functions) / sizeof(functions[0]));
 }
 
-void weft_lt_unload(weft_lt_library *library)
+void weft_blas_close(void **handle)
 {
-    if (library->handle != NULL) {
-        dlclose(library->handle);
-        library->handle = NULL;
+    if (*handle != NULL) {
+        dlclose(*handle);
+        *handle = NULL;
     }
 }

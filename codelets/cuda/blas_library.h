@@ -1,5 +1,5 @@
-/* cuBLAS' functions, and cuBLASLt's. The library is opened by the first product on a device, so a weft that was built with CUDA does not map cuBLAS
- * (600 MB with cuBLASLt, which it needs) into programs that use no device. */
+/* cuBLAS' functions, and cuBLASLt's. The library is opened by the first product on a device, so a weft that was built with CUDA does not
+ * map cuBLAS (600 MB with cuBLASLt, which it needs) into programs that use no device. */
 #ifndef WEFT_CODELETS_CUDA_BLAS_LIBRARY_H
 #define WEFT_CODELETS_CUDA_BLAS_LIBRARY_H
 
@@ -28,7 +28,6 @@ typedef struct weft_blas_library {
 
 /* False: there is none, or one without these functions. */
 bool weft_blas_load(weft_blas_library *library);
-void weft_blas_unload(weft_blas_library *library);
 
 /* cuBLASLt comes with cuBLAS, and cuBLAS opens it. */
 #define WEFT_LT_FUNCTIONS(each)                                                                                \
@@ -47,7 +46,9 @@ typedef struct weft_lt_library {
 #define WEFT_LT_NAME WEFT_LT_FILE(CUBLAS_VER_MAJOR)
 
 bool weft_lt_load(weft_lt_library *library);
-void weft_lt_unload(weft_lt_library *library);
+
+/* The handle of either; NULL: nothing. */
+void weft_blas_close(void **handle);
 
 WEFT_END_DECLS
 

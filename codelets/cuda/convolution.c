@@ -50,6 +50,16 @@ static int begin(job *j, const weft_task_run *run, weft_cuda_queue *queue)
     return failed;
 }
 
+/* Whether cuDNN computes the task, or begin() fails. */
+static bool is_done(job *j, const weft_task_run *run, weft_cuda_queue *queue, int *failed)
+{
+    if (queue->fast && weft_dnn_convolution_task(run, queue, failed)) {
+        return true;
+    }
+    *failed = begin(j, run, queue);
+    return *failed != 0;
+}
+
 /* How much is done at once: positions before taps before samples, so that columns are long. */
 static void divide(job *j, int64_t area, size_t column_size)
 {
@@ -175,16 +185,15 @@ int weft_cuda_convolution(const weft_task_run *run, weft_cuda_queue *queue)
     const weft_kernel_args *args = run->arguments;
     job j;
     int failed = 0;
-    if (queue->fast && weft_dnn_convolution_task(run, queue, &failed)) {
+    if (is_done(&j, run, queue, &failed)) {
         return failed;
     }
-    failed = begin(&j, run, queue);
     const weft_image *out = &j.images[0];
     const bool has_bias = args->numbers[WEFT_CONVOLUTION_ADDS] != 0;
     const rectangle all = { out->offset[2], out->offset[2] + out->extent[2], out->offset[3], out->offset[3] + out->extent[3] };
     j.g = weft_geometry_of(args->numbers, j.views[0].dtype, &j.images[2], j.images[1].extent[1], out->extent[1]);
     divide(&j, area_of(&all), weft_dtype_size(j.input_type));
-    failed = failed != 0 || !has_bias ? failed : weft_cuda_start_images(run, 2, queue);
+    failed = has_bias ? weft_cuda_start_images(run, 2, queue) : 0;
     const int64_t rows = weft_view_count(&j.views[0]) == 0 ? 0 : out->extent[0];
     for (int64_t sample = 0, n; sample < rows && failed == 0; sample += n) {
         n = rows_together(&j.views[0], sample, weft_least(j.samples, rows - sample));
@@ -268,16 +277,15 @@ int weft_cuda_convolution_backward_input(const weft_task_run *run, weft_cuda_que
     job j;
     rectangle all;
     int failed = 0;
-    if (queue->fast && weft_dnn_convolution_task(run, queue, &failed)) {
+    if (is_done(&j, run, queue, &failed)) {
         return failed;
     }
-    failed = begin(&j, run, queue);
     const weft_image *out = &j.images[0], *gradient = &j.images[1];
     j.g = weft_geometry_of(args->numbers, j.views[0].dtype, &j.images[2], out->extent[1], gradient->extent[1]);
     weft_gradient_meets(&j.g, 0, gradient, out, &all.first, &all.last);
     weft_gradient_meets(&j.g, 1, gradient, out, &all.left, &all.right);
     divide(&j, area_of(&all), j.g.size);
-    failed = failed != 0 ? failed : weft_cuda_start_images(run, -1, queue);
+    failed = weft_cuda_start_images(run, -1, queue);
     bool any = weft_view_count(&j.views[0]) > 0 && weft_view_count(&j.views[1]) > 0 && weft_view_count(&j.views[2]) > 0;
     for (int64_t sample = 0, n; any && sample < out->extent[0] && failed == 0; sample += n) {
         n = rows_together(&j.views[0], sample, weft_least(j.samples, out->extent[0] - sample));
@@ -361,16 +369,15 @@ int weft_cuda_convolution_backward_weight(const weft_task_run *run, weft_cuda_qu
     const weft_kernel_args *args = run->arguments;
     job j;
     int failed = 0;
-    if (queue->fast && weft_dnn_convolution_task(run, queue, &failed)) {
+    if (is_done(&j, run, queue, &failed)) {
         return failed;
     }
-    failed = begin(&j, run, queue);
     const weft_image *out = &j.images[0], *gradient = &j.images[1];
     const rectangle all = { gradient->offset[2], gradient->offset[2] + gradient->extent[2], gradient->offset[3],
                             gradient->offset[3] + gradient->extent[3] };
     j.g = weft_geometry_of(args->numbers, j.views[0].dtype, out, j.images[2].extent[1], gradient->extent[1]);
     divide(&j, area_of(&all), weft_dtype_size(j.input_type));
-    failed = failed != 0 || !args->first ? failed : weft_cuda_start_images(run, -1, queue);
+    failed = args->first ? weft_cuda_start_images(run, -1, queue) : 0;
     bool any = weft_view_count(&j.views[0]) > 0 && weft_view_count(&j.views[1]) > 0 && j.g.taps > 0;
     for (int64_t sample = 0, n; any && sample < gradient->extent[0] && failed == 0; sample += n) {
         n = rows_together(&j.views[1], sample, weft_least(j.samples, gradient->extent[0] - sample));

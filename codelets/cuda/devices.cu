@@ -28,12 +28,8 @@ int weft_cuda_device_of(const void *memory)
 
 int weft_cuda_synchronize(int device)
 {
-    int current = device; /* the program's thread keeps its own */
-    cudaError_t failed = cudaGetDevice(&current);
-    failed = failed == cudaSuccess ? cudaSetDevice(device) : failed;
-    failed = failed == cudaSuccess ? cudaDeviceSynchronize() : failed;
-    cudaSetDevice(current);
-    return (int)failed;
+    cudaError_t failed = cudaSetDevice(device);
+    return (int)(failed == cudaSuccess ? cudaDeviceSynchronize() : failed);
 }
 
 void weft_cuda_watch_begin(void)
@@ -84,6 +80,9 @@ const char *weft_cuda_error_name(int failed)
 {
     if (failed == WEFT_CUDA_NO_CUBLAS) {
         return "ld.so finds no " WEFT_BLAS_NAME " with the functions that weft needs";
+    }
+    if (failed == WEFT_CUDA_NO_THREAD) {
+        return "no thread to wait for the device";
     }
     return failed >= WEFT_CUDA_CUBLAS ? blas_status_name(failed - WEFT_CUDA_CUBLAS) : cudaGetErrorName((cudaError_t)failed);
 }

@@ -14,8 +14,8 @@ void weft_dnn_convolution_graph(weft_dnn_graph *graph, const void *sizes)
     const weft_dnn_convolution_sizes *s = sizes;
     graph->all_aligned = true;
     graph->keeps_precision = s->type == WEFT_F32 && !s->tf32;
-    const weft_dnn_tensor x = image(graph, s, WEFT_DNN_X, s->x, s->computed == WEFT_DNN_OF_X);
-    const weft_dnn_tensor weights = image(graph, s, WEFT_DNN_WEIGHTS, s->weights, s->computed == WEFT_DNN_OF_WEIGHTS);
-    const weft_dnn_tensor result = image(graph, s, WEFT_DNN_CONVOLVED, s->result, s->computed == WEFT_DNN_RESULTS);
-    weft_dnn_convolve(graph, (weft_dnn_convolved)s->computed, &s->filter, x, weights, result, s->adds != 0);
+    const weft_dnn_tensor x = image(graph, s, WEFT_DNN_X, s->x, s->computed == WEFT_DNN_CONVOLVE_BACKWARD_DATA);
+    const weft_dnn_tensor weights = image(graph, s, WEFT_DNN_WEIGHTS, s->weights, s->computed == WEFT_DNN_CONVOLVE_BACKWARD_FILTER);
+    const weft_dnn_tensor result = image(graph, s, WEFT_DNN_CONVOLVED, s->result, s->computed == WEFT_DNN_CONVOLVE_FORWARD);
+    weft_dnn_convolve(graph, (weft_dnn_convolved)s->computed, &s->filter, x, weights, result);
 }

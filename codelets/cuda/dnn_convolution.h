@@ -15,7 +15,6 @@ typedef struct weft_dnn_convolution_sizes {
     int64_t narrow;   /* the computed one has the type, too; else WEFT_F32 */
     int64_t x[WEFT_DNN_DIMS], weights[WEFT_DNN_DIMS], result[WEFT_DNN_DIMS];
     weft_dnn_filter filter;
-    int64_t adds; /* to what is there */
     int64_t tf32; /* inputs of single precision may be rounded */
 } weft_dnn_convolution_sizes;
 

@@ -17,6 +17,7 @@ typedef struct task {
     weft_view views[IMAGES], bias;
     weft_image images[IMAGES];
     bool has_bias, adds;
+    bool is_put; /* computed in workspace, and then put into the output */
     int computed; /* the number of the output among them */
     weft_dnn_convolution_sizes sizes;
 } task;
@@ -27,7 +28,9 @@ static weft_dnn_convolved find_operands(weft_kernel_id kernel, int numbers[IMAGE
     static const struct {
         weft_dnn_convolved computed;
         int numbers[IMAGES];
-    } orders[] = { { WEFT_DNN_RESULTS, { 1, 2, 0 } }, { WEFT_DNN_OF_X, { 0, 2, 1 } }, { WEFT_DNN_OF_WEIGHTS, { 2, 0, 1 } } };
+    } orders[] = { { WEFT_DNN_CONVOLVE_FORWARD, { 1, 2, 0 } },
+                   { WEFT_DNN_CONVOLVE_BACKWARD_DATA, { 0, 2, 1 } },
+                   { WEFT_DNN_CONVOLVE_BACKWARD_FILTER, { 2, 0, 1 } } };
     const int order = kernel == WEFT_KERNEL_convolution ? 0 : kernel == WEFT_KERNEL_convolution_backward_input ? 1 : 2;
     for (int i = 0; i < IMAGES; i++) {
         numbers[i] = orders[order].numbers[i];
@@ -95,11 +98,14 @@ static bool begin(task *t, const weft_task_run *run, const weft_cuda_queue *queu
         s->filter.padding[d] = args->numbers[WEFT_CONVOLUTION_PADDING + d];
         s->filter.dilation[d] = args->numbers[WEFT_CONVOLUTION_DILATION + d];
     }
-    /* cuDNN writes gradients of inputs of 16 bits in the same type alone. */
-    s->narrow = s->type != WEFT_F32 && s->computed != WEFT_DNN_RESULTS;
-    t->adds = s->computed == WEFT_DNN_OF_WEIGHTS && !args->first;
-    s->adds = t->adds && !s->narrow;
-    t->has_bias = s->computed == WEFT_DNN_RESULTS && args->numbers[WEFT_CONVOLUTION_ADDS] != 0;
+    /* cuDNN writes gradients of inputs of 16 bits in the same type alone, which is too narrow for sums over samples, and for one that
+     * is wanted unrounded. */
+    s->narrow = s->type != WEFT_F32 && s->computed != WEFT_DNN_CONVOLVE_FORWARD;
+    good = good && !(s->narrow && (s->computed == WEFT_DNN_CONVOLVE_BACKWARD_FILTER || args->numbers[WEFT_CONVOLUTION_WIDE] != 0));
+    /* A plan that fails must not have added a part to the output, as weft's own kernel then adds all. */
+    t->adds = s->computed == WEFT_DNN_CONVOLVE_BACKWARD_FILTER && !args->first;
+    t->is_put = s->narrow || t->adds;
+    t->has_bias = s->computed == WEFT_DNN_CONVOLVE_FORWARD && args->numbers[WEFT_CONVOLUTION_ADDS] != 0;
     if (t->has_bias) {
         int64_t together = 0;
         t->bias = weft_kernel_view(args, IMAGES);
@@ -108,7 +114,7 @@ static bool begin(task *t, const weft_task_run *run, const weft_cuda_queue *queu
         good = good && together >= s->result[1];
     }
     return good && x->extent[0] == result->extent[0] && weights->extent[0] == result->extent[1] &&
-           (s->computed != WEFT_DNN_OF_WEIGHTS || weights->offset[0] == result->offset[1]) &&
+           (s->computed != WEFT_DNN_CONVOLVE_BACKWARD_FILTER || weights->offset[0] == result->offset[1]) &&
            weights->extent[1] * args->numbers[WEFT_CONVOLUTION_GROUPS] == x->extent[1] && products_of(s) >= FEWEST_PRODUCTS;
 }
 
@@ -131,7 +137,7 @@ static int add_bias(const task *t, weft_cuda_queue *queue)
     return weft_cuda_elementwise(&run, queue);
 }
 
-/* A gradient of 16 bits into the output. */
+/* A gradient into the output. */
 static int put(const task *t, const void *from, int64_t count, weft_cuda_queue *queue)
 {
     const weft_dnn_put work = { .type = (weft_dtype)t->sizes.type,
@@ -160,19 +166,20 @@ bool weft_dnn_convolution_task(const weft_task_run *run, weft_cuda_queue *queue,
     }
     /* The workspace is cuDNN's, and after that the gradient's. */
     const int64_t count = weft_view_count(&t.views[t.computed]);
-    const size_t narrow = (size_t)(plan->workspace_bytes + 255) / 256 * 256, own = t.sizes.narrow ? (size_t)count * 2 : 0;
-    char *workspace = narrow + own > weft_dnn_most_bytes(dnn) ? NULL : weft_dnn_workspace(dnn, narrow + own);
+    const size_t of_plan = (size_t)(plan->workspace_bytes + 255) / 256 * 256;
+    const size_t own = t.is_put ? (size_t)count * weft_dtype_size((weft_dtype)t.sizes.type) : 0;
+    char *workspace = of_plan + own > weft_dnn_most_bytes(dnn) ? NULL : weft_dnn_workspace(dnn, of_plan + own);
     if (workspace == NULL) {
         return false;
     }
     weft_dnn_arguments arguments = { .count = 0 };
     for (int i = 0; i < IMAGES; i++) {
         void *at = weft_view_row(&t.views[i], 0, NULL);
-        weft_dnn_add(&arguments, WEFT_DNN_X + i, i == t.computed && t.sizes.narrow ? workspace + narrow : at);
+        weft_dnn_add(&arguments, WEFT_DNN_X + i, i == t.computed && t.is_put ? workspace + of_plan : at);
     }
     if (!weft_dnn_run(dnn, queue, plan, &arguments, workspace)) {
         return false;
     }
-    *failed = t.sizes.narrow ? put(&t, workspace + narrow, count, queue) : t.has_bias ? add_bias(&t, queue) : 0;
+    *failed = t.is_put ? put(&t, workspace + of_plan, count, queue) : t.has_bias ? add_bias(&t, queue) : 0;
     return true;
 }

@@ -206,7 +206,7 @@ void weft_dnn_reshape(weft_dnn_graph *graph, weft_dnn_tensor a, weft_dnn_tensor 
 }
 
 void weft_dnn_convolve(weft_dnn_graph *graph, weft_dnn_convolved computed, const weft_dnn_filter *filter, weft_dnn_tensor x,
-                       weft_dnn_tensor weights, weft_dnn_tensor result, bool adds)
+                       weft_dnn_tensor weights, weft_dnn_tensor result)
 {
     enum { SPATIAL = 2 };
     static const struct {
@@ -218,14 +218,14 @@ void weft_dnn_convolve(weft_dnn_graph *graph, weft_dnn_convolved computed, const
       CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_##x_, CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_##weights_,           \
       CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_##result_, CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_ALPHA,           \
       CUDNN_ATTR_OPERATION_CONVOLUTION_##prefix##_BETA }
-        [WEFT_DNN_RESULTS] = NAMES(FORWARD, FORWARD, X, W, Y),
-        [WEFT_DNN_OF_X] = NAMES(BACKWARD_DATA, BWD_DATA, DX, W, DY),
-        [WEFT_DNN_OF_WEIGHTS] = NAMES(BACKWARD_FILTER, BWD_FILTER, X, DW, DY),
+        [WEFT_DNN_CONVOLVE_FORWARD] = NAMES(FORWARD, FORWARD, X, W, Y),
+        [WEFT_DNN_CONVOLVE_BACKWARD_DATA] = NAMES(BACKWARD_DATA, BWD_DATA, DX, W, DY),
+        [WEFT_DNN_CONVOLVE_BACKWARD_FILTER] = NAMES(BACKWARD_FILTER, BWD_FILTER, X, DW, DY),
 #undef NAMES
     };
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const int64_t spatial = SPATIAL;
-    const float alpha = 1, beta = adds ? 1 : 0;
+    const float alpha = 1, beta = 0;
     cudnnBackendDescriptor_t by = make(graph, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     set_type(graph, by, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
     set(graph, by, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
@@ -270,8 +270,26 @@ static cudnnBackendDescriptor_t join_operations(weft_dnn_graph *graph, const wef
     return made;
 }
 
-/* Whether a proposal's engine may give other bits in the next call, because it adds in an order that depends on time, or rounds inputs
- * that must not be. */
+/* Whether an engine with this note may not be used. Sums are to be those of single precision, in an order that does not depend on time.
+ * Winograd's tiles of 4 x 4 and Fourier transforms round no inputs, and have some ten times the error of a plain sum: they
+ * are used. The constants of larger tiles make errors of hundreds of units, so only graphs that may be rounded have them. */
+static bool is_refused_note(cudnnBackendNumericalNote_t note, bool keeps_precision)
+{
+    switch (note) {
+    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+        return true;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
+        return keeps_precision;
+    default:
+        return false;
+    }
+}
+
+/* Whether a proposal's engine may not be used. */
 static bool is_refused(weft_dnn_graph *graph, cudnnBackendDescriptor_t proposal)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -288,8 +306,7 @@ static bool is_refused(weft_dnn_graph *graph, cudnnBackendDescriptor_t proposal)
                                      CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) == CUDNN_STATUS_SUCCESS) {
         refused = false;
         for (int64_t i = 0; i < count && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++) {
-            const bool rounds = notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
-            refused = refused || notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || (graph->keeps_precision && rounds);
+            refused = refused || is_refused_note(notes[i], graph->keeps_precision);
         }
     }
     library->BackendDestroyDescriptor(engine);

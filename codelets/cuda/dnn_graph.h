@@ -28,8 +28,8 @@ typedef struct weft_dnn_graph {
     cudnnBackendDescriptor_t made[WEFT_DNN_DESCRIPTORS], operations[WEFT_DNN_OPERATIONS];
     int num_made, num_operations;
     bool all_aligned;       /* stored tensors are at multiples of 16 bytes, also those of one column */
-    bool keeps_precision;   /* no plan that rounds inputs of single precision to TF32 or less */
-    int64_t next_virtual; /* number of the next tensor that is never stored */
+    bool keeps_precision;   /* no plan that rounds inputs of single precision to TF32 or less, or multiplies rounding errors */
+    int64_t next_virtual;   /* number of the next tensor that is never stored */
     cudnnBackendDescriptor_t plan;
     int64_t workspace_bytes; /* of the plan */
 } weft_dnn_graph;
@@ -61,15 +61,19 @@ void weft_dnn_reduce(weft_dnn_graph *graph, cudnnReduceTensorOp_t by, weft_dnn_t
 /* The elements of `a` in another order of dimensions. */
 void weft_dnn_reshape(weft_dnn_graph *graph, weft_dnn_tensor a, weft_dnn_tensor result);
 
-/* A convolution of x [n, c, h, w] with weights [o, c / groups, i, j], to [n, o, y, z]; or the gradient of one of the three by the other
- * two. */
-typedef enum weft_dnn_convolved { WEFT_DNN_RESULTS, WEFT_DNN_OF_X, WEFT_DNN_OF_WEIGHTS } weft_dnn_convolved;
+/* The forward convolution of x [n, c, h, w] with weights [o, c / groups, i, j], to [n, o, y, z]; the gradient of x (backward_data); or
+ * that of the weights (backward_filter). */
+typedef enum weft_dnn_convolved {
+    WEFT_DNN_CONVOLVE_FORWARD,
+    WEFT_DNN_CONVOLVE_BACKWARD_DATA,
+    WEFT_DNN_CONVOLVE_BACKWARD_FILTER
+} weft_dnn_convolved;
 typedef struct weft_dnn_filter {
     int64_t stride[2], padding[2], dilation[2]; /* of h and w; the padding on either side */
 } weft_dnn_filter;
-/* `computed` is written, or added to. */
+/* `computed` is written. */
 void weft_dnn_convolve(weft_dnn_graph *graph, weft_dnn_convolved computed, const weft_dnn_filter *filter, weft_dnn_tensor x,
-                       weft_dnn_tensor weights, weft_dnn_tensor result, bool adds);
+                       weft_dnn_tensor weights, weft_dnn_tensor result);
 
 /* The device that a plan is made for: the current one, given by a handle, or one described in JSON, which need not be present (a plan
  * that is only inspected). */

@@ -5,23 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Plans of a queue; blocks of workspace, each twice as large as the one before. */
+#include "codelets/cuda/dnn_convolution.h"
+
+/* Plans of a queue, for each kind; blocks of workspace, each twice as large as the one before. */
 enum { MAX_PLANS = 256, MAX_BLOCKS = 32 };
 
+_Static_assert(sizeof(weft_dnn_sizes) <= WEFT_DNN_MOST_SIZES * sizeof(int64_t) &&
+                   sizeof(weft_dnn_convolution_sizes) <= WEFT_DNN_MOST_SIZES * sizeof(int64_t),
+               "a plan's sizes fit");
+
 typedef struct kept_plan {
-    weft_dnn_kind kind;
     int64_t sizes[WEFT_DNN_MOST_SIZES];
     size_t bytes; /* of these */
     weft_dnn_graph graph; /* without a plan: cuDNN has none for these sizes */
 } kept_plan;
+
+typedef struct kept_plans {
+    kept_plan *plans[MAX_PLANS];
+    int count;
+} kept_plans;
 
 struct weft_dnn {
     weft_dnn_library library;
     cudnnHandle_t handle; /* NULL: cuDNN cannot be used */
     void *stream;         /* the handle's */
     int device;
-    kept_plan *plans[MAX_PLANS];
-    int num_plans;
+    kept_plans kept[WEFT_DNN_KINDS]; /* attention's sizes leave convolutions their room */
     int64_t runs;
     weft_dnn_trust trust[2]; /* in gradients of bf16, of f16 */
     /* Workspace. Earlier blocks stay until the queue ends: freeing one would wait for the device. */
@@ -61,6 +70,14 @@ weft_dnn *weft_dnn_of(weft_cuda_queue *queue)
     return dnn->handle == NULL ? NULL : dnn;
 }
 
+static void free_plans(const kept_plans *kept)
+{
+    for (int i = 0; i < kept->count; i++) {
+        weft_dnn_end(&kept->plans[i]->graph);
+        free(kept->plans[i]);
+    }
+}
+
 void weft_dnn_free(weft_cuda_queue *queue)
 {
     weft_dnn *dnn = queue->dnn;
@@ -70,9 +87,8 @@ void weft_dnn_free(weft_cuda_queue *queue)
     }
     if (dnn->handle != NULL && cudaGetDevice(&before) == cudaSuccess) {
         cudaSetDevice(dnn->device);
-        for (int i = 0; i < dnn->num_plans; i++) {
-            weft_dnn_end(&dnn->plans[i]->graph);
-            free(dnn->plans[i]);
+        for (int kind = 0; kind < WEFT_DNN_KINDS; kind++) {
+            free_plans(&dnn->kept[kind]);
         }
         dnn->library.Destroy(dnn->handle);
         weft_dnn_unload(&dnn->library);
@@ -87,11 +103,11 @@ void weft_dnn_free(weft_cuda_queue *queue)
 
 /* ---- plans --------------------------------------------------------------------------------------------- */
 
-static kept_plan *find_plan(const weft_dnn *dnn, const weft_dnn_asked *asked)
+static kept_plan *find_plan(const kept_plans *kept, const weft_dnn_asked *asked)
 {
-    for (int i = 0; i < dnn->num_plans; i++) {
-        kept_plan *plan = dnn->plans[i];
-        if (plan->kind == asked->kind && plan->bytes == asked->bytes && memcmp(plan->sizes, asked->sizes, asked->bytes) == 0) {
+    for (int i = 0; i < kept->count; i++) {
+        kept_plan *plan = kept->plans[i];
+        if (plan->bytes == asked->bytes && memcmp(plan->sizes, asked->sizes, asked->bytes) == 0) {
             return plan;
         }
     }
@@ -100,10 +116,10 @@ static kept_plan *find_plan(const weft_dnn *dnn, const weft_dnn_asked *asked)
 
 const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, const weft_dnn_asked *asked)
 {
-    kept_plan *plan = find_plan(dnn, asked);
-    if (plan == NULL && dnn->num_plans < MAX_PLANS && (plan = malloc(sizeof(*plan))) != NULL) {
+    kept_plans *kept = &dnn->kept[asked->kind];
+    kept_plan *plan = find_plan(kept, asked);
+    if (plan == NULL && kept->count < MAX_PLANS && (plan = malloc(sizeof(*plan))) != NULL) {
         const weft_dnn_target target = { .handle = dnn->handle };
-        plan->kind = asked->kind;
         plan->bytes = asked->bytes;
         memcpy(plan->sizes, asked->sizes, asked->bytes);
         weft_dnn_begin(&plan->graph, &dnn->library);
@@ -113,7 +129,7 @@ const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, const weft_dnn_asked *aske
             plan->graph.plan = NULL;
             cudaGetLastError();
         }
-        dnn->plans[dnn->num_plans++] = plan;
+        kept->plans[kept->count++] = plan;
     }
     return plan == NULL || plan->graph.plan == NULL ? NULL : &plan->graph;
 }
@@ -141,6 +157,7 @@ size_t weft_dnn_most_bytes(const weft_dnn *dnn)
 void *weft_dnn_workspace(weft_dnn *dnn, size_t bytes)
 {
     const size_t least = 1 << 20;
+    bytes = bytes > 0 ? bytes : 1; /* then, too, there is a block whose address can be given */
     if (bytes > dnn->bytes) {
         void *block = NULL;
         size_t wanted = 2 * dnn->bytes > least ? 2 * dnn->bytes : least;

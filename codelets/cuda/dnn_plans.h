@@ -6,7 +6,7 @@
 #include "codelets/cuda/dnn_graph.h"
 
 /* Which graph a plan computes. */
-typedef enum weft_dnn_kind { WEFT_DNN_FORWARD, WEFT_DNN_BACKWARD, WEFT_DNN_CONVOLUTION } weft_dnn_kind;
+typedef enum weft_dnn_kind { WEFT_DNN_FORWARD, WEFT_DNN_BACKWARD, WEFT_DNN_CONVOLUTION, WEFT_DNN_KINDS } weft_dnn_kind;
 
 /* Sizes under which a plan is kept: `bytes` bytes of numbers, no more than WEFT_DNN_MOST_SIZES of them. `describe` adds the
  * operations to a graph. */
@@ -23,8 +23,7 @@ typedef struct weft_dnn weft_dnn;
 /* The queue's, made by the first call. NULL: cuDNN cannot be used. */
 weft_dnn *weft_dnn_of(weft_cuda_queue *queue);
 
-/* The plan for these sizes, made when it is first asked for. NULL: cuDNN has none, or more plans are kept than the queue has
- * room for. */
+/* The plan for these sizes, made when it is first asked for. NULL: cuDNN has none, or the queue keeps 256 of this kind. */
 const weft_dnn_graph *weft_dnn_plan_of(weft_dnn *dnn, const weft_dnn_asked *asked);
 
 /* Whether its gradients of a type have been checked, and were right (dnn_check.h). */

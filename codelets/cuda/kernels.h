@@ -8,7 +8,7 @@ WEFT_BEGIN_DECLS
 
 /* Error words of one task, at most, and of a queue whose owner does not say how many. */
 enum { WEFT_CUDA_TASK_ERRORS = 32, WEFT_CUDA_ERRORS = 2 * WEFT_CUDA_TASK_ERRORS };
-enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_CUBLAS = 1 << 16, WEFT_CUDA_NO_CUBLAS = 1 << 17 };
+enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_CUBLAS = 1 << 16, WEFT_CUDA_NO_CUBLAS = 1 << 17, WEFT_CUDA_NO_THREAD };
 
 /* A stream, and memory for what its kernels need beside their operands: begins with the stream and zeros; used by one
  * thread, with the stream's device as the current one. */
@@ -65,14 +65,15 @@ int weft_cuda_count_devices(void);
 int64_t weft_cuda_device_bytes(int device);
 /* The device whose memory it is; -1: none, the host reads it. */
 int weft_cuda_device_of(const void *memory);
-/* BLOCKS until all work that was given to the device before has ended, that of the program's own streams too. A cudaError_t. */
+/* BLOCKS until all work that was given to the device before has ended, that of the program's own streams too. It becomes the thread's
+ * current device. A cudaError_t. */
 int weft_cuda_synchronize(int device);
 /* To be called once on the thread that asks for streams' status: its questions do not end other threads' captures of CUDA
  * graphs. */
 void weft_cuda_watch_begin(void);
 /* Status of a device's stream: 0 (idle, busy, or CUDA does not say), or the cudaError_t. Any thread. */
 int weft_cuda_stream_status(int device, void *stream);
-/* The name that CUDA or cuBLAS has for the result of a weft_cuda_run. */
+/* The name that CUDA or cuBLAS has for the result of a weft_cuda_run; of WEFT_CUDA_NO_THREAD (runtime/cuda.h), too. */
 const char *weft_cuda_error_name(int failed);
 
 #define WEFT_TASK_KERNEL(name, color, cuda) int weft_cuda_##name(const weft_task_run *run, weft_cuda_queue *queue);

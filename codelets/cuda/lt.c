@@ -1,5 +1,6 @@
 #include "codelets/cuda/lt.h"
 
+#include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ struct weft_lt {
     cublasLtHandle_t handle;
     plan plans[PLANS];
     int num_plans, oldest;
+    int64_t runs;
 };
 
 weft_lt *weft_lt_new(void)
@@ -35,7 +37,7 @@ weft_lt *weft_lt_new(void)
         return NULL;
     }
     if (lt->library.Create(&lt->handle) != CUBLAS_STATUS_SUCCESS) {
-        weft_lt_unload(&lt->library);
+        weft_blas_close(&lt->library.handle);
         free(lt);
         return NULL;
     }
@@ -64,7 +66,7 @@ void weft_lt_free(weft_lt *lt)
         plan_end(&lt->library, &lt->plans[i]);
     }
     lt->library.Destroy(lt->handle);
-    weft_lt_unload(&lt->library);
+    weft_blas_close(&lt->library.handle);
     free(lt);
 }
 
@@ -168,12 +170,24 @@ bool weft_lt_multiply(weft_lt *lt, const weft_device_products *product, const vo
     }
     const int64_t key[NUM_KEYS] = { g->transpose_a, g->transpose_b, g->m, g->n, g->k, g->lda, g->ldb, g->ldc,
                                     (int64_t)product->input_type, (int64_t)output, queue->tf32 };
-    const plan *p = plan_of(lt, key, bias, queue->workspace_bytes);
+    plan *p = plan_of(lt, key, bias, queue->workspace_bytes);
     const float alpha = (float)g->alpha, beta = 0;
-    return p->possible &&
-           lt->library.MatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)) ==
-               CUBLAS_STATUS_SUCCESS &&
-           lt->library.Matmul(lt->handle, p->product, &alpha, product->b, p->a, product->a, p->b, &beta, product->c, p->c, product->c,
-                              p->c, &p->algorithm, queue->workspace, queue->workspace_bytes, (cudaStream_t)queue->stream) ==
-               CUBLAS_STATUS_SUCCESS;
+    if (!p->possible) {
+        return false;
+    }
+    p->possible =
+        lt->library.MatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)) == CUBLAS_STATUS_SUCCESS &&
+        lt->library.Matmul(lt->handle, p->product, &alpha, product->b, p->a, product->a, p->b, &beta, product->c, p->c, product->c, p->c,
+                           &p->algorithm, queue->workspace, queue->workspace_bytes, (cudaStream_t)queue->stream) == CUBLAS_STATUS_SUCCESS;
+    if (p->possible) {
+        lt->runs++;
+    } else {
+        cudaGetLastError(); /* else the next launch would have it */
+    }
+    return p->possible;
+}
+
+int64_t weft_lt_count_runs(const weft_lt *lt)
+{
+    return lt == NULL ? 0 : lt->runs;
 }

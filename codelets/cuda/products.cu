@@ -59,7 +59,7 @@ int create(weft_cuda_queue *queue)
     cudaGetDevice(&queue->device);
     int failed = of_status(blas->library.Create_v2(&blas->handle));
     if (failed != 0) {
-        weft_blas_unload(&blas->library);
+        weft_blas_close(&blas->library.handle);
         free(blas);
         return failed;
     }
@@ -338,6 +338,11 @@ int weft_cuda_matmul(const weft_task_run *run, weft_cuda_queue *queue)
     return failed != 0 || !args->rounds ? failed : round_sums(run, g, queue);
 }
 
+int64_t weft_cuda_count_rows_added(const weft_cuda_queue *queue)
+{
+    return queue->blas == NULL ? 0 : weft_lt_count_runs(((const queue_blas *)queue->blas)->lt);
+}
+
 void weft_cuda_products_start(weft_cuda_queue *queue)
 {
     begin(queue);
@@ -360,7 +365,7 @@ void weft_cuda_products_free(weft_cuda_queue *queue)
         weft_lt_free(blas->lt);
         blas->library.Destroy_v2(blas->handle);
         cudaSetDevice(before);
-        weft_blas_unload(&blas->library);
+        weft_blas_close(&blas->library.handle);
     }
     free(blas);
     cudaFree(queue->workspace); /* no memory: nothing */

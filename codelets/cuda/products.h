@@ -22,6 +22,9 @@ typedef struct weft_device_products {
  * weft_cuda_run does. */
 int weft_cuda_multiply(const weft_device_products *products, weft_cuda_queue *queue);
 
+/* Products of the queue to which cuBLASLt has added a row. */
+int64_t weft_cuda_count_rows_added(const weft_cuda_queue *queue);
+
 /* Device memory for values between a task's kernels: the same for all tasks of the queue, as these follow each other. Kernels that
  * can be fused (src/graph/fuse/fuse.c) do not use it: a fused task keeps its own values there.
  * At least 64 KB, and no more than 32 MB or a 64th of the device's memory. */

@@ -41,7 +41,7 @@ enum {
  * Without WEFT_COPY the memory is used in place, as by weft_from_local(): access it only through weft_local_acquire()
  * until the deleter has been called. Calls in place write to it. If it is flagged as read-only, weft does not write
  * to it: the tensor gets memory of its own before the first write. With WEFT_COPY the memory is copied before the
- * call returns, from any strides.
+ * call returns, from any strides. For memory of a device the call waits for all work there, as weft_from_local() does.
  *
  * Ownership: on success the library owns all of locals[], and calls each deleter once. If the shard was copied or is
  * empty, it does so before the call returns. Otherwise it does so after the tensor is released and its last task has
@@ -92,11 +92,14 @@ WEFT_API weft_tensor *weft_from_dlpack_unversioned(weft_dtype dtype, int ndim, c
  * after weft_tensor_release() and weft_finalize(). The memory stays until then. (It stays until the process ends in a
  * broken world, and after weft_finalize() in a process with devices, whose memory is pinned.)
  *
- * With WEFT_ON_DEVICE the shard is shared where it lies on a device: kernels in any stream may read it from now on. It
- * is loaded to one of the process's devices if it is on none. It stays there, whatever tasks need, so at most a quarter of
- * the smallest device's memory can be shared so. Kernels that were launched before the deleter is called may go on
- * reading: weft waits for them before it writes to the memory. weft_finalize() ends the memory of a device; after
- * it a deleter only frees the struct.
+ * With WEFT_ON_DEVICE the shard is shared where it lies on a device. The call BLOCKS until the values are there, so
+ * kernels and copies in any stream may read it from now on. It is loaded to one of the process's devices if it is on none.
+ * It stays there, whatever tasks need, so at most a quarter of the smallest device's memory can be shared so. Kernels, and
+ * copies from it, that were launched before the deleter is called may go on reading: a later call, as weft_wait() or one
+ * that needs memory, waits for all work on the device before weft uses the memory again. CUDA does not allow that while
+ * a stream of the device is being captured: weft then tries again in later calls, but the capture may be lost, so call weft
+ * after it. weft_finalize() ends the memory of a device: the consumer's pointer then points nowhere, and a deleter only frees
+ * the struct.
  *
  * \param flags  0, WEFT_COPY or WEFT_ON_DEVICE
  * \return NULL on error, which may be an error of an earlier task. WEFT_ERR_STATE if the program has acquired the

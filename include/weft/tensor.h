@@ -142,8 +142,8 @@ enum {
  *                rank's shard is empty. weft uses the memory in place: keep it until you have released the tensor and
  *                weft_wait() has returned. Until then, access it only through weft_local_acquire(). Memory of a CUDA
  *                device on which this process computes (WEFT_DEVICES) may be given, without WEFT_COPY, and not of
- *                WEFT_BOOL (WEFT_ERR_UNSUPPORTED). The call then waits until all that was launched on the device before, in
- *                any stream, has ended. weft_local_acquire() gives a copy in main memory.
+ *                WEFT_BOOL (WEFT_ERR_UNSUPPORTED). The call then waits for all that was launched on the device before, in any
+ *                stream (WEFT_ERR_COMM if that fails): not while a stream is captured. weft_local_acquire() gives a copy in main memory.
  * \param flags   0, or WEFT_COPY | WEFT_CHECK_RANKS
  *
  * For example, with one rank per process:

@@ -25,12 +25,15 @@ _capsule_pointer_raw = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(("PyCapsu
 _NAMES = {b"dltensor_versioned": b"used_dltensor_versioned", b"dltensor": b"used_dltensor"}
 # DLPack's types of devices, and the number of the one CPU.
 _CPU, _CUDA = (1, 0), 2
+# Its flag of a tensor that is the consumer's own.
+_IS_COPIED = 2
 
 
 class _Versioned(ctypes.Structure):
-    """The beginning of DLManagedTensorVersioned."""
+    """The beginning of DLManagedTensorVersioned, before the tensor."""
 
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", c_void_p), ("deleter", ctypes.CFUNCTYPE(None, c_void_p))]
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", c_void_p), ("deleter", ctypes.CFUNCTYPE(None, c_void_p)),
+                ("flags", ctypes.c_uint64)]
 
 
 class _Unversioned(ctypes.Structure):
@@ -53,11 +56,13 @@ def export(tensor: Tensor, local_rank: int, max_version: Any = None, copy: Optio
     versioned = max_version is not None and max_version[0] >= 1
     function = _lib.weft_to_dlpack if versioned else _lib.weft_to_dlpack_unversioned
     if copy and on_device:
-        tensor, copy = tensor.clone(), None
+        tensor = tensor.clone() # only the capsule keeps its memory
     _library.settle_tensor(tensor)
     managed = function(tensor, local_rank, _api.ON_DEVICE if on_device else _api.COPY if copy else 0)
     if not managed:
         raise failure()
+    if copy and on_device and versioned:
+        _Versioned.from_address(managed).flags = _IS_COPIED
     return _capsule_new(managed, b"dltensor_versioned" if versioned else b"dltensor", ctypes.cast(_end_untaken, c_void_p))
 
 
@@ -70,7 +75,7 @@ def export_to(device: Optional[tuple[int, int]], tensor: Tensor, local_rank: int
     capsule = export(tensor, local_rank, max_version, copy, on_device=True)
     place = _device_of(capsule)
     if place not in (tuple(device), _CPU): # that is one without elements
-        del capsule # a capsule that ends beside an exception is not heard
+        del capsule # its end calls Python, which would not be possible while an exception is on its way
         raise BufferError(f"dl_device: the shard is on CUDA's device {place[1]}, not on {device[1]}")
     return capsule
 
@@ -80,13 +85,23 @@ class OnDevice:
 
     def __init__(self, tensor: Tensor, local_rank: int) -> None:
         self.tensor, self.local_rank = tensor, local_rank
+        self.first: Any = None # the capsule that told the device, until the consumer has one: the shard stays there
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _device_of(export(self.tensor, self.local_rank, on_device=True))
+        self.first = self.first or export(self.tensor, self.local_rank, on_device=True)
+        return _device_of(self.first)
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Optional[bool] = None) -> Any:
         # The values are there when this returns, so the consumer's stream has nothing to wait for.
-        return export_to(self.__dlpack_device__() if dl_device is None else dl_device, self.tensor, self.local_rank, max_version, copy)
+        try:
+            if dl_device is None:
+                return export(self.tensor, self.local_rank, max_version, copy, on_device=True)
+            return export_to(dl_device, self.tensor, self.local_rank, max_version, copy)
+        finally:
+            self.first = None
+
+    def __del__(self) -> None:
+        self.first = None # here no exception is on its way, as may be when the object ends
 
 
 class _Shard:
@@ -172,7 +187,7 @@ def _in_capsule(capsule: Any) -> tuple[bytes, int]:
 
 def _tensor_in(managed: int, name: bytes) -> int:
     """The address of a managed tensor's DLTensor: {data, {device type, id}, ndim, {code, bits, lanes}, shape, strides, offset}."""
-    return managed + (ctypes.sizeof(_Versioned) + 8 if name == b"dltensor_versioned" else 0)
+    return managed + (ctypes.sizeof(_Versioned) if name == b"dltensor_versioned" else 0)
 
 
 def _device_of(capsule: Any) -> tuple[int, int]:

@@ -103,6 +103,7 @@ static void *share_on_device(const char *function, const weft_local_shard *shard
         weft_fail(WEFT_ERR_UNSUPPORTED, function, "WEFT_ON_DEVICE: %s", wrong);
         return NULL;
     }
+    weft_leases_collect(); /* memory that has been given back has room again */
     starpu_data_handle_t handle = shard->panels[0].handle;
     bool has_room = weft_lease_holds(shard->buffer->lease, handle) || check_room(function, handle);
     if (!has_room || !weft_check_shard_waits_not(function, shard, false)) {

@@ -197,9 +197,9 @@ bool weft_import_lend(const weft_import *import, int local_rank, int node, const
                   "locals[%d] is memory of a device (%s) %s, expected memory of the CPU: copy it there first", local_rank, number, wrong);
         return false;
     }
-    int failed = weft_cuda_synchronize(starpu_memory_node_get_devid((unsigned)node));
+    int failed = weft_cuda_wait(node);
     if (failed != 0) {
-        weft_fail(WEFT_ERR_UNSUPPORTED, import->function, "locals[%d] is memory of a device whose work fails: %s", local_rank,
+        weft_fail(WEFT_ERR_COMM, import->function, "locals[%d] is memory of a device whose work fails: %s", local_rank,
                   weft_cuda_error_name(failed));
         return false;
     }

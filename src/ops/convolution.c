@@ -190,6 +190,7 @@ static weft_tensor *call_of(const weft_convolution_arguments *c, const weft_oper
                             weft_tensor *b, weft_tensor *bias, const int64_t sizes[], int num_sizes, bool wide)
 {
     weft_call call = make_call(c, operation, a, b, bias, sizes, num_sizes);
+    call.attributes.numbers[WEFT_CONVOLUTION_WIDE] = wide;
     return wide ? weft_dispatch_wide_sum(&call) : weft_dispatch_sum(&call);
 }
 

@@ -293,8 +293,32 @@ void *weft_cuda_held(starpu_data_handle_t handle, int node)
 
 void weft_cuda_let_go(starpu_data_handle_t handle, int node)
 {
-    weft_cuda_synchronize(starpu_memory_node_get_devid((unsigned)node));
     starpu_data_release_on_node(handle, node);
+}
+
+/* A device to wait for, and the cudaError_t. */
+typedef struct waiting {
+    int device, failed;
+} waiting;
+
+static void *wait_for_device(void *argument)
+{
+    waiting *w = argument;
+    w->failed = weft_cuda_synchronize(w->device);
+    return NULL;
+}
+
+int weft_cuda_wait(int node)
+{
+    waiting w = { .device = starpu_memory_node_get_devid((unsigned)node) };
+    pthread_t thread;
+    /* The program's thread would get another current device, and setting that back would make a context, of hundreds of MB, where the
+     * thread has never chosen one. */
+    if (!weft_background_start(&thread, wait_for_device, &w)) {
+        return WEFT_CUDA_NO_THREAD;
+    }
+    pthread_join(thread, NULL);
+    return w.failed;
 }
 
 void weft_cuda_print(FILE *file)
@@ -314,7 +338,7 @@ void weft_cuda_print(FILE *file)
     } else if (weft_runtime.cuda_queues != NULL && weft_runtime.cuda_queues[workers[0]].fast) {
         char text[200];
         weft_dnn_describe(text, sizeof(text));
-        fprintf(file, "cuDNN, for convolution and attention of 16-bit types: %s\n", text);
+        fprintf(file, "cuDNN, for attention of 16-bit types, and convolution: %s\n", text);
     }
 }
 
@@ -373,6 +397,12 @@ void weft_cuda_let_go(starpu_data_handle_t handle, int node)
 {
     (void)handle;
     (void)node;
+}
+
+int weft_cuda_wait(int node)
+{
+    (void)node;
+    return 0;
 }
 
 void weft_cuda_print(FILE *file)

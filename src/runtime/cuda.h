@@ -28,7 +28,10 @@ int weft_cuda_node_of(int device);
 int weft_cuda_hold(starpu_data_handle_t handle, int number, void **memory);
 /* Where they lie in a node that holds them. */
 void *weft_cuda_held(starpu_data_handle_t handle, int node);
-/* BLOCKS until kernels that were launched on them have ended, the program's own too. */
+/* BLOCKS until all kernels that were launched before on the node's device have ended, the program's own too. A number for
+ * weft_cuda_error_name(); 0: they have. */
+int weft_cuda_wait(int node);
+/* They need not stay there: no kernel reads them any more. */
 void weft_cuda_let_go(starpu_data_handle_t handle, int node);
 /* The devices that StarPU drives, a line each, with the rates that it has measured; or that there are none. */
 void weft_cuda_print(FILE *file);

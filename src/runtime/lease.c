@@ -23,7 +23,8 @@ struct weft_lease {
     weft_lease *next;
 };
 
-/* Not part of weft_runtime: any thread gives back, also after weft_finalize(), and in a child of fork(). */
+/* Not part of weft_runtime: any thread gives back, also after weft_finalize(), and in a child of fork(). All but held_bytes, which
+ * belongs to the thread of weft_init(), is the mutex's. */
 static struct {
     pthread_mutex_t mutex;
     weft_lease *first;
@@ -130,14 +131,42 @@ bool weft_lease_holds(const weft_lease *lease, starpu_data_handle_t handle)
     return lease != NULL && hold_of(lease, handle) != NULL;
 }
 
-void weft_lease_let_go(weft_lease *lease)
+/* Devices that have been waited for, by their memory nodes: each once, whatever lies there. */
+typedef struct waited {
+    bool asked[STARPU_MAXNODES], idle[STARPU_MAXNODES];
+} waited;
+
+/* BLOCKS. Whether no kernel can read the lease's panels any more. */
+static bool is_unread(const weft_lease *lease, waited *devices)
 {
-    while (lease != NULL && lease->holds != NULL) {
+    bool unread = true;
+    for (const hold *h = lease->holds; h != NULL; h = h->next) {
+        if (!devices->asked[h->node]) {
+            devices->asked[h->node] = true;
+            devices->idle[h->node] = weft_cuda_wait(h->node) == 0;
+        }
+        unread = unread && devices->idle[h->node];
+    }
+    return unread;
+}
+
+static void let_go(weft_lease *lease)
+{
+    while (lease->holds != NULL) {
         hold *h = lease->holds;
         lease->holds = h->next;
         leases.held_bytes -= (int64_t)starpu_data_get_size(h->handle);
         weft_cuda_let_go(h->handle, h->node);
         free(h);
+    }
+}
+
+void weft_lease_let_go(weft_lease *lease)
+{
+    waited devices = { .asked = { false } };
+    if (lease != NULL) {
+        is_unread(lease, &devices);
+        let_go(lease);
     }
 }
 
@@ -161,18 +190,38 @@ static weft_lease *take_unused(void)
     return unused;
 }
 
+/* On the list again, for the next weft_leases_collect(). */
+static void put_back(weft_lease *lease)
+{
+    lock();
+    lease->next = leases.first;
+    leases.first = lease;
+    atomic_store(&leases.unused, true);
+    unlock();
+}
+
+static void release(weft_lease *lease)
+{
+    lease->buffer->lease = NULL;
+    let_go(lease);
+    weft_buffer_release(lease->buffer);
+    free(lease);
+}
+
 void weft_leases_collect(void)
 {
     if (!atomic_load(&leases.unused)) {
         return;
     }
+    waited devices = { .asked = { false } };
     weft_lease *lease = take_unused();
     while (lease != NULL) {
         weft_lease *next = lease->next;
-        lease->buffer->lease = NULL;
-        weft_lease_let_go(lease);
-        weft_buffer_release(lease->buffer);
-        free(lease);
+        if (is_unread(lease, &devices)) {
+            release(lease);
+        } else {
+            put_back(lease); /* a stream of the device is being captured, or the device is lost */
+        }
         lease = next;
     }
 }

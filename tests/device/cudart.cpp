@@ -62,6 +62,7 @@ const settings &set()
 /* ---- errors -------------------------------------------------------------------------------------------- */
 
 thread_local int current_device = 0;
+thread_local int64_t choices = 0; /* calls of cudaSetDevice() */
 thread_local cudaError_t latest = cudaSuccess;
 std::atomic<int> lost{ cudaSuccess }; /* a kernel has crashed: every call from then on fails */
 
@@ -391,6 +392,7 @@ EXPORTED cudaError_t cudaSetDevice(int number)
         return result(cudaErrorInvalidDevice);
     }
     current_device = number;
+    choices++;
     return result(cudaSuccess);
 }
 
@@ -408,6 +410,11 @@ EXPORTED cudaError_t cudaDeviceReset(void)
 
 EXPORTED cudaError_t cudaDeviceSynchronize(void)
 {
+    const char *captures = std::getenv("STAND_IN_CAPTURES");
+    count_call(&stand_in_calls::synchronizations);
+    if (captures != nullptr && captures[0] == '1') {
+        return result(cudaErrorStreamCaptureUnsupported);
+    }
     wait_for_device(current_device);
     return result(cudaSuccess);
 }
@@ -457,6 +464,7 @@ EXPORTED const char *cudaGetErrorName(cudaError_t error)
            : error == cudaErrorMemoryAllocation       ? "cudaErrorMemoryAllocation"
            : error == cudaErrorInvalidResourceHandle ? "cudaErrorInvalidResourceHandle"
            : error == cudaErrorInvalidValue           ? "cudaErrorInvalidValue"
+           : error == cudaErrorStreamCaptureUnsupported ? "cudaErrorStreamCaptureUnsupported"
                                                      : "cudaErrorUnknown";
 }
 
@@ -810,6 +818,11 @@ EXPORTED stand_in_counts stand_in_device_counts(int number)
 {
     std::lock_guard<std::mutex> lock(devices[number].mutex);
     return devices[number].counts;
+}
+
+EXPORTED int64_t stand_in_choices(void)
+{
+    return choices;
 }
 
 EXPORTED stand_in_calls stand_in_counted_calls(void)

@@ -12,7 +12,10 @@
  *     STAND_IN_DELAY_US   each stream waits at random before what it does, at most so long (0)
  *     STAND_IN_ORDER      of the threads of a kernel: forwards, backwards, shuffled (forwards)
  *     STAND_IN_SEED       of the two (0)
- *     STAND_IN_NO_CUBLAS  1: cuBLAS gives no handle (0) */
+ *     STAND_IN_NO_CUBLAS  1: cuBLAS gives no handle (0)
+ *     STAND_IN_FAILING_LT 1: cuBLASLt launches nothing, and leaves an error of the runtime (0)
+ *     STAND_IN_CAPTURES   1: cudaDeviceSynchronize() fails as while a stream is captured (0)
+ *     STAND_IN_NOTE       a cudnnBackendNumericalNote_t that each of cuDNN's engines has (none) */
 #ifndef WEFT_TESTS_STAND_IN_H
 #define WEFT_TESTS_STAND_IN_H
 
@@ -49,10 +52,13 @@ typedef struct stand_in_calls {
     int64_t registers, unregisters;          /* memory pinned later */
     int64_t pinned_bytes;                    /* now, of both kinds */
     int64_t pageable_bytes;                  /* copied between devices and memory that is not pinned: the call waits */
+    int64_t synchronizations;                /* cudaDeviceSynchronize() */
     int64_t late_loads;                      /* kernels that their first launch loaded, and waited for the device */
 } stand_in_calls;
 
 stand_in_calls stand_in_counted_calls(void);
+/* cudaSetDevice() on this thread. */
+int64_t stand_in_choices(void);
 
 /* ---- between the parts of the stand-in ----------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* weft_to_dlpack() with WEFT_ON_DEVICE on stand-in devices: shards are shared where they lie, and stay there. Two ranks of one process. */
 #include "arrays/dlpack.h"
+#include "runtime/lease.h"
 #include "support.h"
 
 #include <cuda_runtime_api.h>
@@ -209,6 +210,48 @@ static void test_kernels_outlive_the_deleter(void **state)
     stop();
 }
 
+/* One wait for each device, on another thread: this one has the device that the program has chosen, if any. */
+static void test_waits(void **state)
+{
+    (void)state;
+    start("1");
+    weft_tensor *x = make(0.5);
+    struct DLManagedTensorVersioned *shards[RANKS] = { share(x, 0), share(x, 1) };
+    for (int r = 0; r < RANKS; r++) {
+        shards[r]->deleter(shards[r]);
+    }
+    const int64_t before = stand_in_counted_calls().synchronizations, choices = stand_in_choices();
+    assert_int_equal(weft_wait(), WEFT_OK);
+    assert_int_equal(stand_in_counted_calls().synchronizations - before, 1);
+    assert_int_equal(stand_in_choices(), choices);
+    assert_int_equal(weft_lease_held_bytes(), 0);
+    stop();
+}
+
+/* While a stream of the device is captured it cannot be waited for: the memory stays as it is until later. */
+static void test_devices_that_cannot_be_waited_for(void **state)
+{
+    (void)state;
+    start("2");
+    weft_tensor *x = make(0.5);
+    struct DLManagedTensorVersioned *shard = share(x, 1);
+    const void *memory = shard->tensor.data;
+    setenv("STAND_IN_CAPTURES", "1", 1);
+    shard->deleter(shard);
+    weft_tensor_release(x);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    for (int i = 0; i < 8; i++) {
+        weft_tensor_release(make(i));
+    }
+    assert_int_equal(weft_wait(), WEFT_OK);
+    assert_true(weft_lease_held_bytes() > 0);
+    expect(memory, 1, 0.5);
+    unsetenv("STAND_IN_CAPTURES");
+    assert_int_equal(weft_wait(), WEFT_OK);
+    assert_int_equal(weft_lease_held_bytes(), 0);
+    stop();
+}
+
 /* Panels are renewed now and then, by acquiring them for writing. Readers must not come to wait for the consumer. */
 static void test_panels_are_not_renewed(void **state)
 {
@@ -275,8 +318,6 @@ static void test_refusals(void **state)
     struct DLManagedTensorVersioned *again = share(x, 0);
     first->deleter(first);
     again->deleter(again);
-    weft_tensor_release(x);
-    assert_int_equal(weft_wait(), WEFT_OK);
     first = share(other, 0);
     expect(first->tensor.data, 0, 2);
     first->deleter(first);
@@ -291,6 +332,8 @@ int main(void)
         cmocka_unit_test(test_views_and_values_of_main_memory),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_kernels_outlive_the_deleter),
+        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_devices_that_cannot_be_waited_for),
         cmocka_unit_test(test_panels_are_not_renewed),
         cmocka_unit_test(test_deleters_after_finalize),
         cmocka_unit_test(test_refusals),

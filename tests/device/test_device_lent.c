@@ -266,10 +266,10 @@ static void test_work_that_has_not_ended(void **state)
     stop(&l);
 }
 
-static void expect_refused(const lent *l, unsigned flags, const char *text)
+static void expect_refused(const lent *l, unsigned flags, weft_status status, const char *text)
 {
     assert_null(take(l, flags));
-    assert_int_equal(weft_last_status(), WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(weft_last_status(), status);
     if (strstr(weft_last_error(), text) == NULL) {
         fail_msg("%s", weft_last_error());
     }
@@ -282,10 +282,13 @@ static void test_refusals(void **state)
     lent l;
     start();
     lend(&l);
-    expect_refused(&l, WEFT_COPY, "locals[0] is memory of a device (DLPack's type 2, number 0) which WEFT_COPY does not read");
+    expect_refused(&l, WEFT_COPY, WEFT_ERR_UNSUPPORTED, "locals[0] is memory of a device (DLPack's type 2, number 0) which WEFT_COPY does not read");
     l.managed[1].tensor.device_id = 7;
-    expect_refused(&l, 0, "locals[1] is memory of a device (DLPack's type 2, number 7) on which this process does not compute");
+    expect_refused(&l, 0, WEFT_ERR_UNSUPPORTED, "locals[1] is memory of a device (DLPack's type 2, number 7) on which this process does not compute");
     l.managed[1].tensor.device_id = 1;
+    setenv("STAND_IN_CAPTURES", "1", 1);
+    expect_refused(&l, 0, WEFT_ERR_COMM, "locals[0] is memory of a device whose work fails: cudaErrorStreamCaptureUnsupported");
+    unsetenv("STAND_IN_CAPTURES");
     assert_int_equal(l.deleted, 0);
     weft_tensor_release(take(&l, WEFT_CHECK_RANKS));
     assert_int_equal(weft_wait(), WEFT_OK);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "codelets/cuda/blas_library.h"
+#include "codelets/cuda/products.h"
 
 enum { SIZE = 24 };
 #define CASES share_of(150)
@@ -179,17 +180,30 @@ static void expect_launches(int64_t launches, int64_t expected)
 #endif
 }
 
+/* How many of these products the library computes at least. */
+static int64_t share_by_library(int64_t could)
+{
+#ifdef WEFT_TEST_GPU
+    (void)could;
+    return 0; /* a GPU's library need not have kernels for all */
+#else
+    return could;
+#endif
+}
+
 /* Fast mode: one launch by cuBLASLt, else the row is copied to all rows of C first. More sizes than a queue keeps plans. */
 static void test_rows(void **state)
 {
     (void)state;
     weft_cuda_queue before = begin_queue(true);
+    int64_t could = 0;
     for (int i = 0; i < 4 * CASES; i++) {
         weft_gemm_args args = any_product_with_row(i);
         expect_launches(run_with_row(&args, -1, 1), is_one_launch(&args) ? 1 : 2);
         if (i % 4 == 0) { /* the plan is there */
             expect_launches(run_with_row(&args, -1, 1), is_one_launch(&args) ? 1 : 2);
         }
+        could += is_one_launch(&args);
         if (i % 3 == 0) {
             expect_launches(run_with_row(&args, (int)below(4), 1), 2);
             expect_launches(run_with_row(&args, -1, 0.5), 2);
@@ -197,8 +211,30 @@ static void test_rows(void **state)
             expect_launches(run_with_row(&args, -1, 1), 2);
         }
     }
+    const int64_t runs = weft_cuda_count_rows_added(&memory.queue);
+    assert_true(runs > 0 && runs >= share_by_library(could));
     end_queue(before);
 }
+
+#ifndef WEFT_TEST_GPU
+/* A library that fails is not asked again for such a product, which the other way computes. */
+static void test_rows_by_failing_library(void **state)
+{
+    (void)state;
+    weft_cuda_queue before = begin_queue(true);
+    weft_gemm_args args = any_product_with_row(0);
+    args.gemm.n += 1;
+    args.gemm.ldb += 1;
+    args.gemm.ldc += 1;
+    setenv("STAND_IN_FAILING_LT", "1", 1);
+    assert_int_equal(run_with_row(&args, -1, 1), 2);
+    unsetenv("STAND_IN_FAILING_LT");
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+    assert_int_equal(run_with_row(&args, -1, 1), 2);
+    assert_int_equal(weft_cuda_count_rows_added(&memory.queue), 0);
+    end_queue(before);
+}
+#endif
 
 /* As a CPU does it, in its order; and where there is no cuBLASLt. */
 static void test_rows_without_library(void **state)
@@ -211,6 +247,7 @@ static void test_rows_without_library(void **state)
             weft_gemm_args args = any_product_with_row(i);
             expect_launches(run_with_row(&args, -1, 1), 2);
         }
+        assert_int_equal(weft_cuda_count_rows_added(&memory.queue), 0);
         withheld = NULL;
         end_queue(before);
     }
@@ -356,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_single_precision),
 #ifndef WEFT_TEST_GPU
         cmocka_unit_test(test_no_handle),
+        cmocka_unit_test(test_rows_by_failing_library),
 #endif
         cmocka_unit_test(test_no_library),
     };

@@ -132,7 +132,7 @@ static weft_dnn_convolution_sizes sizes_of_convolution(const convolution *c, wef
     const int64_t size = (c->size + 2 * c->padding - c->taps) / c->stride + 1;
     return (weft_dnn_convolution_sizes){ .computed = (int64_t)computed,
                                          .type = c->type,
-                                         .narrow = c->type != WEFT_F32 && computed != WEFT_DNN_RESULTS,
+                                         .narrow = c->type != WEFT_F32 && computed != WEFT_DNN_CONVOLVE_FORWARD,
                                          .x = { c->images, c->channels, c->size, c->size },
                                          .weights = { c->features, c->channels / c->groups, c->taps, c->taps },
                                          .result = { c->images, c->features, size, size },
@@ -168,9 +168,11 @@ static void test_convolution_plans(void **state)
         skip();
     }
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        check_convolution(&all[i], WEFT_DNN_RESULTS);
-        check_convolution(&all[i], WEFT_DNN_OF_X);
-        check_convolution(&all[i], WEFT_DNN_OF_WEIGHTS);
+        check_convolution(&all[i], WEFT_DNN_CONVOLVE_FORWARD);
+        check_convolution(&all[i], WEFT_DNN_CONVOLVE_BACKWARD_DATA);
+        if (all[i].type == WEFT_F32) {
+            check_convolution(&all[i], WEFT_DNN_CONVOLVE_BACKWARD_FILTER);
+        }
     }
 }
 

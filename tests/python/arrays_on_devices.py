@@ -2,11 +2,15 @@
 
 import ctypes
 import unittest
+import unittest.mock
 
 import cases
 import numpy as np
 
 import weft_tensors as wt
+from weft_tensors import arrays
+
+ctypes.pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
 
 CPU, CUDA, ROCM = 1, 2, 10
 SHAPE = (6, 5)
@@ -23,6 +27,21 @@ class Producer:
 
     def __dlpack__(self, **asked):
         return self.shard.__dlpack__(**{**asked, **self.arguments})
+
+
+class Asking(Producer):
+    """As a consumer on devices asks: for the device, twice, and then for the memory there."""
+
+    def __dlpack__(self, **asked):
+        self.shard.__dlpack_device__()
+        self.shard.__dlpack_device__()
+        return super().__dlpack__(**asked)
+
+
+def asked(tensor):
+    shard = tensor.on_device()
+    shard.__dlpack_device__()
+    return shard
 
 
 def rows():
@@ -46,6 +65,38 @@ class Shards(unittest.TestCase):
         for arguments in ({"copy": True}, {"max_version": None}, {"max_version": (0, 8)}):
             y = wt.from_dlpack([Producer(x.on_device(rank), **arguments) for rank in range(wt.local_ranks())])
             self.assertEqual(float((y + 1).sum().item()), 48)
+
+    def test_flags(self):
+        read_only, is_copied = 1, 2
+        x = wt.ones(4, 4) * 2
+        for copy, flags in ((None, read_only), (True, is_copied)):
+            capsule = x.on_device().__dlpack__(max_version=(1, 0), copy=copy)
+            # {uint32_t version[2]; void *context; void (*deleter)(...); uint64_t flags; ...}
+            managed = ctypes.pythonapi.PyCapsule_GetPointer(ctypes.py_object(capsule), b"dltensor_versioned")
+            self.assertEqual(ctypes.c_uint64.from_address(managed + 24).value, flags)
+
+    def test_exports(self):
+        """One to tell the device, and one for the consumer."""
+        x = wt.ones(4, 4) * 2
+        with unittest.mock.patch.object(arrays, "export", wraps=arrays.export) as export:
+            wt.from_dlpack([Asking(x.on_device(rank)) for rank in range(wt.local_ranks())])
+            self.assertEqual(export.call_count, 2 * wt.local_ranks())
+
+    def test_consumers_that_fail(self):
+        """After they have asked for the device: nothing is left of the export, and nothing goes wrong beside their own error."""
+        x = wt.ones(4, 4) * 2
+
+        class Failing(Producer):
+            def __dlpack__(self, **asked):
+                self.shard.__dlpack_device__()
+                raise KeyError("a consumer's")
+
+        with unittest.mock.patch("sys.unraisablehook") as unheard:
+            with self.assertRaisesRegex(KeyError, "a consumer's"):
+                wt.from_dlpack([Failing(x.on_device(rank)) for rank in range(wt.local_ranks())])
+            with self.assertRaises(TypeError):
+                len(asked(x))
+            unheard.assert_not_called()
 
     def test_main_memory(self):
         x = wt.ones(4, 4) * 2
