@@ -36,8 +36,9 @@
  * The index is replaced last, so PATH is always a whole checkpoint. A save gives its files names that nothing in the folder has
  * ("model-1-00001-of-00003.safetensors", if the first ones are taken), so that several indexes may lie in one folder. Then it removes
  * the old index's files whose names begin with "model-". The metadata are in the first file.
- * A killed run leaves PATH-1.tmp and so on, which the next save to PATH overwrites or removes. Do not give such names to files of
- * your own.
+ * A killed run leaves PATH-1.tmp and so on, which the next save to PATH overwrites or removes, and perhaps files with names: each says in
+ * its metadata which index it belongs to, and the next save removes those that PATH does not name. Do not give such names to files
+ * of your own.
  *
  * The file's metadata has checksums (CRC-32C) of the header and of each tensor. If they do not match, the load fails.
  * Files of other programs have no checksums, so weft checks only their structure. */

@@ -83,6 +83,7 @@ void weft_file_header_free(weft_file_header *header)
     weft_map_free(&header->by_name);
     weft_map_free(&header->by_key);
     free(header->in_order);
+    free(header->index);
     *header = (weft_file_header){ .data_bytes = 0 };
 }
 
@@ -207,6 +208,10 @@ static void add_own_entries(const weft_file_header *header, weft_text *text)
         weft_text_add(text, "%s%08x", i == 0 ? "" : " ", weft_file_tensors(header)[header->in_order[i]].crc);
     }
     weft_text_add(text, "\"");
+    if (header->index != NULL) {
+        weft_text_add(text, ",\"%s\":", WEFT_KEY_INDEX);
+        weft_json_add_string(text, header->index);
+    }
 }
 
 /* safetensors has no type for pairs of F64: these are numbers of type F64, with one more dimension. */

@@ -50,6 +50,7 @@ typedef struct weft_file_header {
     int64_t data_begin;  /* 8 + N */
     int64_t data_bytes;
     bool has_checksums;
+    char *index;         /* the name of the index that the file is a part of; NULL: of none, or not weft's */
 } weft_file_header;
 
 void weft_file_header_free(weft_file_header *header);
@@ -90,6 +91,7 @@ bool weft_file_header_write(weft_file_header *header, weft_text *text);
 #define WEFT_KEY_FORMAT "weft.format"
 #define WEFT_KEY_HEADER_CRC "weft.header_crc32c"
 #define WEFT_KEY_DATA_CRC "weft.crc32c"
+#define WEFT_KEY_INDEX "weft.index"
 #define WEFT_KEY_PAIRS "weft.complex128:" /* and the name of a tensor */
 enum { WEFT_CRC_DIGITS = 8, WEFT_LENGTH_BYTES = 8 };
 

@@ -143,7 +143,7 @@ static bool parse_tensor(weft_json *json, weft_file_header *header, char *name)
 
 /* Weft's own entries; each NULL if it has not come. */
 typedef struct own_entries {
-    char *format, *header_crc, *data_crc;
+    char *format, *header_crc, *data_crc, *index;
     size_t header_crc_at; /* of the value, in the text */
 } own_entries;
 
@@ -152,6 +152,7 @@ static void free_own(own_entries *own)
     free(own->format);
     free(own->header_crc);
     free(own->data_crc);
+    free(own->index);
 }
 
 /* Takes over both texts. */
@@ -160,6 +161,7 @@ static bool take_entry(weft_json *json, weft_file_header *header, own_entries *o
     char **place = strcmp(key, WEFT_KEY_FORMAT) == 0       ? &own->format
                    : strcmp(key, WEFT_KEY_HEADER_CRC) == 0 ? &own->header_crc
                    : strcmp(key, WEFT_KEY_DATA_CRC) == 0   ? &own->data_crc
+                   : strcmp(key, WEFT_KEY_INDEX) == 0      ? &own->index
                                                   : NULL;
     bool again = place != NULL ? *place != NULL : weft_file_metadata(header, key) != NULL;
     if (again) {
@@ -307,7 +309,7 @@ static bool read_data_crcs(weft_file_header *header, const char *list)
 static bool check_checksums(weft_file_header *header, const own_entries *own, char *bytes, int64_t count, char *why,
                             size_t size)
 {
-    bool any = own->format != NULL || own->header_crc != NULL || own->data_crc != NULL || has_own_key(header);
+    bool any = own->format != NULL || own->header_crc != NULL || own->data_crc != NULL || own->index != NULL || has_own_key(header);
     if (!any) {
         return true;
     }
@@ -399,6 +401,8 @@ weft_status weft_file_header_parse(weft_file_header *header, char *bytes, int64_
     header->data_begin = count;
     header->data_bytes = file_bytes - count;
     weft_status status = parse(header, &json, &own, bytes, count, why, why_size);
+    header->index = own.index;
+    own.index = NULL;
     free_own(&own);
     if (status != WEFT_OK) {
         weft_file_header_free(header);

@@ -185,14 +185,34 @@ static long number_of(const char *index, const char *name)
     return strcmp(end, ".tmp") == 0 ? number : 0;
 }
 
-/* Temporary files beyond the last one of this save. */
-static void remove_left(const char *path, int count)
+/* Whether a file says that it is a part of this index, which does not name it: a save that was killed has left it. */
+static bool is_orphan(const char *path, const char *index, const char *name, int count, char *const names[])
+{
+    int length;
+    const char *stem = stem_of(path, &length);
+    bool possible = strncmp(name, stem, (size_t)length) == 0 && name[length] == '-' && !weft_is_index_path(name);
+    for (int k = 0; k < count && possible; k++) {
+        possible = strcmp(name, names[k]) != 0;
+    }
+    char *file = possible ? weft_path_beside(path, name) : NULL;
+    weft_sources sources = { .count = 0 };
+    weft_outcome outcome = { .status = WEFT_OK };
+    uint64_t digest;
+    bool orphan = file != NULL && weft_sources_open(file, 0, NULL, &sources, &digest, &outcome) && sources.items[0].header.index != NULL &&
+                  strcmp(sources.items[0].header.index, index) == 0;
+    weft_sources_close(&sources);
+    free(file);
+    return orphan;
+}
+
+/* What saves that were killed have left: temporary files beyond the last one of this save, and files that no index names. */
+static void remove_left(const char *path, int count, char *const names[])
 {
     const char *slash = strrchr(path, '/'), *index = slash == NULL ? path : slash + 1;
     char *folder = weft_path_beside(path, ".");
     DIR *entries = folder == NULL ? NULL : opendir(folder);
     for (const struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
-        if (number_of(index, entry->d_name) > count) {
+        if (number_of(index, entry->d_name) > count || is_orphan(path, index, entry->d_name, count, names)) {
             remove_beside(path, entry->d_name);
         }
     }
@@ -266,7 +286,7 @@ void weft_parts_commit(const char *path, int count, const weft_file_header heade
     if (read_former(path, &former, outcome) && choose_names(path, count, &former, names, outcome) &&
         make_index(path, count, headers, names, &text, outcome) && put_in_place(path, count, temporaries, names, &text, outcome)) {
         remove_former(path, &former);
-        remove_left(path, count);
+        remove_left(path, count, names);
     }
     free_names(count, names);
     free(names);

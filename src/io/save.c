@@ -137,11 +137,14 @@ static bool add_tensors(save_request *request)
                       (long long)most, request->headers.count, MOST_FILES), false);
 }
 
-/* Its length follows from what is in it, and with it the place of the data. */
-static bool finish_header(const char *function, weft_file_header *header)
+/* Its length follows from what is in it, and with it the place of the data. index: the path of the file's index; NULL: there is
+ * none. */
+static bool finish_header(const char *function, const char *index, weft_file_header *header)
 {
+    const char *slash = index == NULL ? NULL : strrchr(index, '/');
     weft_text text = weft_text_growing();
-    bool done = weft_file_place_tensors(header) && weft_file_header_write(header, &text);
+    header->index = index == NULL ? NULL : strdup(slash == NULL ? index : slash + 1);
+    bool done = (header->index != NULL) == (index != NULL) && weft_file_place_tensors(header) && weft_file_header_write(header, &text);
     if (!done && text.length > WEFT_HEADER_LIMIT) {
         weft_fail(WEFT_ERR_INVALID, function, "names and metadata have %zu bytes, and may have %d", text.length,
                   WEFT_HEADER_LIMIT);
@@ -194,8 +197,9 @@ static bool make_headers(save_request *request)
         return no_memory(function);
     }
     bool made = add_metadata(function, &request->options, first) && add_tensors(request);
+    const char *index = weft_is_index_path(request->call.path) ? request->call.path : NULL;
     for (size_t k = 0; k < request->headers.count && made; k++) {
-        made = finish_header(function, &headers_of(request)[k]);
+        made = finish_header(function, index, &headers_of(request)[k]);
     }
     return made;
 }

@@ -462,6 +462,7 @@ void assert_everything_is_called(int num_headers, char *const headers[])
     /* Functions that any thread may call at any time; and weft_init(). */
     static char names[1 << 14] = "weft_last_status weft_last_error weft_clear_error weft_print_pending "
                                  "weft_tensor_describe weft_version weft_build_info weft_placements_format "
+                                 "weft_optimizer_options_init weft_optimizer_states "
                                  "weft_status_string weft_dtype_size weft_dtype_name weft_shard weft_replicate "
                                  "weft_partial weft_shard_balanced weft_shard_sizes weft_placement_sizes "
                                  "weft_placements_parse weft_init weft_init_communicator "
