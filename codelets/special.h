@@ -79,18 +79,15 @@ WEFT_INLINE double weft_erfinv(double x)
     return copysign(y, x);
 }
 
-/* The zeta function of Hurwitz, the sum of (q + k)^-s for k >= 0, s > 1: terms up to q + k >= s + 10, the rest by Euler's and
- * Maclaurin's formula. At s = 1 and q = 0, -1, ... infinite; NaN for smaller s, and below 0 unless s is whole. */
-WEFT_INLINE double weft_zeta(double s, double q)
+/* The zeta function of Hurwitz, the sum of (q + k)^-s for k >= 0, s > 1, of q > 0: terms up to q + k >= s + 10, the rest by Euler's and
+ * Maclaurin's formula. */
+WEFT_INLINE double weft_zeta_above_0(double s, double q)
 {
     /* B(2j) / (2j)! */
     const double factors[] = { 1.0 / 12,          -1.0 / 720,        1.0 / 30240,         -1.0 / 1209600, 1.0 / 47900160,
                                -691.0 / 1307674368000.0, 1.0 / 74724249600.0, -3617.0 / 10670622842880000.0 };
-    if (!(s > 1) || !(q > -1e6) || (q <= 0 && (q == floor(q) || s != floor(s)))) {
-        return s == 1 || (s > 1 && q == floor(q) && q <= 0) ? (double)INFINITY : (double)NAN;
-    }
     double sum = 0, term = 1;
-    for (; q < s + 10 && !(q > 0 && fabs(term) < 1e-17 * fabs(sum)); q += 1) {
+    for (; q < s + 10 && !(fabs(term) < 1e-17 * fabs(sum)); q += 1) {
         term = pow(q, -s);
         sum += term;
     }
@@ -104,6 +101,20 @@ WEFT_INLINE double weft_zeta(double s, double q)
         product *= (s + 2 * j + 1) * (s + 2 * j + 2) / (q * q);
     }
     return sum + rest;
+}
+
+/* Of any q: with a whole s the terms below 0 are those of -q, -q - 1, ... but for their sign. At s = 1 and q = 0, -1, ... infinite; NaN
+ * for smaller s, and below 0 unless s is whole. */
+WEFT_INLINE double weft_zeta(double s, double q)
+{
+    if (!(s > 1) || q != q || (q <= 0 && (q == floor(q) || s != floor(s)))) {
+        return s == 1 || (s > 1 && q == floor(q) && q <= 0) ? (double)INFINITY : (double)NAN;
+    }
+    if (q > 0) {
+        return weft_zeta_above_0(s, q);
+    }
+    const double last = -q - floor(-q), below = weft_zeta_above_0(s, last) - weft_zeta_above_0(s, 1 - q);
+    return weft_zeta_above_0(s, 1 - last) + (s - 2 * floor(s / 2) != 0 ? -below : below);
 }
 
 /* The n-th derivative of digamma, n >= 1: (-1)^(n + 1) n! zeta(n + 1, x). */

@@ -62,8 +62,8 @@ WEFT_API weft_tensor *weft_xlogy(weft_tensor *a, weft_tensor *b); /**< a log(b),
 WEFT_API weft_tensor *weft_xlog1py(weft_tensor *a, weft_tensor *b); /**< a log(1 + b), or 0 if a is 0 and b is not
                                                                          NaN; floating */
 WEFT_API weft_tensor *weft_logaddexp2(weft_tensor *a, weft_tensor *b); /**< log2(2^a + 2^b); floating */
-/** The zeta function of Hurwitz: the sum of (b + k)^-a for k = 0, 1, ...; NaN if a is less than 1 or b at most -1e6. Only b
- * has a gradient. */
+/** The zeta function of Hurwitz: the sum of (b + k)^-a for k = 0, 1, ...; NaN if a is less than 1, or b below 0 and a not
+ * whole. Only b has a gradient. */
 WEFT_API weft_tensor *weft_zeta(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_heaviside(weft_tensor *a, weft_tensor *b); /**< 0 below 0, 1 above, b where a is 0 */
 /** The greatest common divisor, and the least common multiple, both at least 0; integers. gcd(0, 0) and lcm(a, 0) are 0. \{ */
@@ -175,8 +175,8 @@ WEFT_API weft_tensor *weft_erf(weft_tensor *a); /**< 2 / sqrt(pi) times the inte
 WEFT_API weft_tensor *weft_erfc(weft_tensor *a); /**< 1 - erf(a) */
 WEFT_API weft_tensor *weft_erfinv(weft_tensor *a); /**< b with erf(b) = a; NaN if a is outside -1 .. 1 */
 WEFT_API weft_tensor *weft_lgamma(weft_tensor *a); /**< log |Gamma(a)| */
-/** Derivatives of weft_lgamma(): the first, and the one with number n + 1, n from 0 to 160 (WEFT_ERR_INVALID). For n from 2
- * on accurate above -1e6, NaN below. \{ */
+/** Derivatives of weft_lgamma(): the first, and the one with number n + 1, n from 0 to 160
+ * (WEFT_ERR_INVALID). \{ */
 WEFT_API weft_tensor *weft_digamma(weft_tensor *a);
 WEFT_API weft_tensor *weft_polygamma(weft_tensor *a, int n);
 /** \} */

@@ -395,6 +395,8 @@ static void test_single_values(void **state)
     expect_one(weft_zeta(one(WEFT_F64, 0.5), one(WEFT_F64, 2)), NAN);
     expect_one(weft_zeta(one(WEFT_F64, 2), one(WEFT_F64, -1)), INFINITY);
     expect_one(weft_zeta(one(WEFT_F64, 2), one(WEFT_F64, INFINITY)), 0);
+    expect_one(weft_zeta(one(WEFT_F64, 2), one(WEFT_F64, NAN)), NAN);
+    expect_one(weft_zeta(one(WEFT_F64, 3), one(WEFT_F64, -1e300)), INFINITY); /* all such numbers are whole */
     expect_one(weft_xlog1py(one(WEFT_F64, 0), one(WEFT_F64, -1)), 0);
     expect_one(weft_xlog1py(one(WEFT_F64, 0), one(WEFT_F64, NAN)), NAN);
     expect_one(weft_logaddexp2(one(WEFT_F64, -INFINITY), one(WEFT_F64, -INFINITY)), -INFINITY);
