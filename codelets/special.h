@@ -87,11 +87,11 @@ WEFT_INLINE double weft_zeta_above_0(double s, double q)
     const double factors[] = { 1.0 / 12,          -1.0 / 720,        1.0 / 30240,         -1.0 / 1209600, 1.0 / 47900160,
                                -691.0 / 1307674368000.0, 1.0 / 74724249600.0, -3617.0 / 10670622842880000.0 };
     double sum = 0, term = 1;
-    for (; q < s + 10 && !(fabs(term) < 1e-17 * fabs(sum)); q += 1) {
+    for (; q < s + 10 && term > 1e-17 * sum; q += 1) {
         term = pow(q, -s);
         sum += term;
     }
-    if (fabs(term) < 1e-17 * fabs(sum) || q == (double)INFINITY) {
+    if (!(term > 1e-17 * sum) || q == (double)INFINITY) {
         return sum;
     }
     const double power = pow(q, -s);
