@@ -350,7 +350,7 @@ static void test_many_files(void **state)
     enum { FILES = 80, ROOM = 24 };
     const weft_checkpoint_options options = of_bytes(1);
     weft_tensor *tensors[FILES];
-    char texts[FILES][8];
+    char texts[FILES][16];
     const char *labels[FILES];
     struct rlimit before, limit;
     start_ranks(2);
