@@ -103,8 +103,8 @@ WEFT_INLINE double weft_zeta_above_0(double s, double q)
     return sum + rest;
 }
 
-/* Of any q: with a whole s the terms below 0 are those of -q, -q - 1, ... but for their sign. At s = 1 and q = 0, -1, ... infinite; NaN
- * for smaller s, and below 0 unless s is whole. */
+/* The same for any q. The terms of a negative q are (-1)^s times those of -q, -q - 1, ..., if s is whole; else the result is NaN. It is
+ * infinite at s = 1 and at q = 0, -1, ..., and NaN for s below 1. */
 WEFT_INLINE double weft_zeta(double s, double q)
 {
     if (!(s > 1) || q != q || (q <= 0 && (q == floor(q) || s != floor(s)))) {

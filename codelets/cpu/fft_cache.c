@@ -1,4 +1,4 @@
-/* The plans that are kept. Those that nobody uses make room, the one that has not been used for the longest time first. */
+/* The cache of transforms' plans. It evicts plans that no task uses, the least recently used one first. */
 #include "codelets/cpu/fft_cache.h"
 
 #include <pthread.h>

@@ -64,7 +64,7 @@ static int64_t find_run(const weft_view *const tensors[], int count, int64_t row
     return *rows * (tensors[0]->ndim == 0 ? 1 : tensors[0]->row_elements);
 }
 
-/* What a step does to n elements, at most a block, from these addresses on. */
+/* Takes the step on n elements of each tensor, at most a block, from these addresses on. */
 typedef void (*block_function)(const void *step, const weft_view *const tensors[], void *const at[], int64_t n);
 
 /* The outputs' tensors come first. */

@@ -9,7 +9,7 @@
 /* Addresses are multiples of ALIGNMENT: kernels that load 16 bytes at once need no more. */
 enum { PLANS = 64, ALIGNMENT = 16 };
 
-/* What a plan depends on. */
+/* The numbers by which a plan is found. */
 enum { TRANSPOSE_A, TRANSPOSE_B, M, N, K, LDA, LDB, LDC, INPUT, OUTPUT, TF32, NUM_KEYS };
 
 /* How products of one kind are computed. */

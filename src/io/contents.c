@@ -62,7 +62,7 @@ static bool add_tensors(const weft_sources *sources, int number, weft_file_heade
     return true;
 }
 
-/* Of several files the first one counts that has a key. False: no memory. */
+/* Adds keys that no file before this one has. False: no memory. */
 static bool add_metadata(const weft_file_header *header, weft_file_header *all)
 {
     bool done = true;

@@ -205,7 +205,7 @@ static bool is_orphan(const char *path, const char *index, const char *name, int
     return orphan;
 }
 
-/* What saves that were killed have left: temporary files beyond the last one of this save, and files that no index names. */
+/* Removes files of saves that were killed: temporary ones beyond the last one of this save, and parts that no index names. */
 static void remove_left(const char *path, int count, char *const names[])
 {
     const char *slash = strrchr(path, '/'), *index = slash == NULL ? path : slash + 1;

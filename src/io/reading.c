@@ -159,7 +159,7 @@ static bool read_header(weft_sources *s, weft_source *source, uint64_t *digest, 
     return true;
 }
 
-/* What an index says of a tensor must be so. */
+/* The index says that this file has the tensor; checks it. False with an outcome: the file has not. */
 static bool check_source(const weft_sources *s, const char *name, int file, weft_outcome *outcome)
 {
     if (weft_file_find(&s->items[file].header, name) == NULL) {

@@ -33,7 +33,7 @@ static weft_tensor *power_slope(weft_tensor *z, double p)
     return p == 0 ? weft_zeros_like(z) : weft_scale(weft_pow_scalar(z, p - 1), p);
 }
 
-/* Of sines, hyperbolic ones, and their inverses. acosh has two roots, so that its cut is that of the function. */
+/* Gradients of trigonometric and hyperbolic functions and their inverses. acosh's has two roots, so its cut is that of acosh. */
 static weft_tensor *trigonometric_gradient(weft_kernel_id function, weft_tensor *g, weft_tensor *z, weft_tensor *y)
 {
     switch (function) {

@@ -7,7 +7,7 @@
  * has made it: a rank has its k1 of each n1 elements, a cut with period n1. The next transform takes n1 for its own n2, and makes one
  * exchange.
  *
- * Of a real line the first transforms are real ones: rows k1 <= n1 / 2 are exchanged and transformed, half of them. Element k1 + n1 k2 with
+ * A real line's first transforms are real, and only the rows k1 <= n1 / 2 are exchanged and transformed. Element k1 + n1 k2 with
  * k1 > n1 / 2 is the conjugate of n1 - k1 + n1 (n2 - 1 - k2).
  *
  * To a real line everything happens backwards, with n1 and n2 exchanged: it is the real part of the transform of the spectrum's first half,
@@ -171,7 +171,7 @@ static double cost_of_move(const weft_layout *from, const weft_layout *to)
     return to == NULL || us < 0 ? INFINITY : us;
 }
 
-/* Of so many complex transforms: with a fraction of the operations per second of matrix products. Real ones count half. */
+/* Transforms reach a fraction of the operations per second of matrix products. A real line counts as half a complex one. */
 static double cost_of_lines(double lines, int64_t n)
 {
     enum { SLOWER = 10 };

@@ -1,4 +1,4 @@
-/* What steps of optimisers have in common: their arguments, and one call for all parameters. */
+/* All optimisers' steps check their arguments here, and become one call on all parameters. */
 #include "ops/stepping.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What steps of optimisers have in common (stepping.c). */
+/* Arguments and calls that all optimisers' steps share. */
 #ifndef WEFT_SRC_OPS_STEPPING_H
 #define WEFT_SRC_OPS_STEPPING_H
 
