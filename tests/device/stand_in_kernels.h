@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -99,31 +100,48 @@ struct stand_in_jump {
     jmp_buf to;
 };
 
-/* A block whose threads are fibres: each runs until it reaches a barrier, or its end, then the next one does. Contexts are
- * switched with a call of the operating system, jumps without, so a fibre is entered as a context and resumed by a jump. */
-struct stand_in_block {
+/* A thread of a block. Contexts are switched with a call of the operating system, jumps without, so a fibre is entered as a
+ * context and resumed by a jump. */
+struct stand_in_fibre {
     enum { STACK = 1 << 16 };
+    ucontext_t context;
+    stand_in_jump waiting;
+    bool entered = false, ended = false;
+    uint64_t exchanged = 0; /* by shuffles */
+    std::unique_ptr<char[]> stack{ new char[STACK] };
+
+    stand_in_fibre();
+};
+
+/* A block whose threads are fibres: each runs until it reaches a barrier, or its end, then the next one does. */
+struct stand_in_block {
     ucontext_t scheduler = {}; /* AddressSanitizer reads its stack, which nobody sets */
     stand_in_jump between;
-    std::vector<ucontext_t> threads;
-    std::vector<stand_in_jump> waiting;
-    std::vector<bool> entered;
-    std::vector<std::unique_ptr<char[]>> stacks;
-    std::vector<bool> ended;
-    std::vector<uint64_t> exchanged; /* by shuffles */
+    std::deque<stand_in_fibre> fibres; /* a context points into itself, so it stays where it is */
     std::function<void()> body;
 };
 
+/* Kept from launch to launch, because to make 256 stacks takes longer than most kernels. */
+inline thread_local stand_in_block stand_in_block_of_thread;
 inline thread_local stand_in_block *stand_in_this_block = nullptr;
 
 /* From a thread back to the scheduler, until it is resumed. */
 static inline void stand_in_leave(stand_in_block *block)
 {
     if (STAND_IN_JUMPS == 0) {
-        swapcontext(&block->threads[threadIdx.x], &block->scheduler);
-    } else if (_setjmp(block->waiting[threadIdx.x].to) == 0) {
+        swapcontext(&block->fibres[threadIdx.x].context, &block->scheduler);
+    } else if (_setjmp(block->fibres[threadIdx.x].waiting.to) == 0) {
         _longjmp(block->between.to, 1);
     }
+}
+
+static inline void stand_in_enter(stand_in_fibre &fibre)
+{
+    if (fibre.entered) {
+        _longjmp(fibre.waiting.to, 1);
+    }
+    fibre.entered = true;
+    setcontext(&fibre.context);
 }
 
 /* Runs thread i until it leaves. Not inline: a jump restores the registers of this function alone. */
@@ -131,21 +149,28 @@ static __attribute__((noinline)) void stand_in_resume(stand_in_block *block, uns
 {
     threadIdx.x = i;
     if (STAND_IN_JUMPS == 0) {
-        swapcontext(&block->scheduler, &block->threads[i]);
+        swapcontext(&block->scheduler, &block->fibres[i].context);
     } else if (_setjmp(block->between.to) == 0) {
-        if (block->entered[i]) {
-            _longjmp(block->waiting[i].to, 1);
-        }
-        block->entered[i] = true;
-        setcontext(&block->threads[i]);
+        stand_in_enter(block->fibres[i]);
     }
 }
 
-static void stand_in_fibre()
+/* A fibre runs one thread of block after block. */
+static inline void stand_in_run_threads()
 {
-    stand_in_this_block->body();
-    stand_in_this_block->ended[threadIdx.x] = true;
-    stand_in_leave(stand_in_this_block);
+    for (;;) {
+        stand_in_this_block->body();
+        stand_in_this_block->fibres[threadIdx.x].ended = true;
+        stand_in_leave(stand_in_this_block);
+    }
+}
+
+inline stand_in_fibre::stand_in_fibre()
+{
+    getcontext(&context);
+    context.uc_stack.ss_sp = stack.get();
+    context.uc_stack.ss_size = STACK;
+    makecontext(&context, stand_in_run_threads, 0);
 }
 
 static inline void stand_in_wait()
@@ -170,9 +195,9 @@ template <typename T> static T stand_in_exchange(T value, unsigned other)
     stand_in_block *block = stand_in_this_block;
     const unsigned own = threadIdx.x;
     stand_in_wait(); /* the former values have been read */
-    std::memcpy(&block->exchanged[own], &value, sizeof(T));
+    std::memcpy(&block->fibres[own].exchanged, &value, sizeof(T));
     stand_in_wait();
-    std::memcpy(&value, &block->exchanged[other], sizeof(T));
+    std::memcpy(&value, &block->fibres[other].exchanged, sizeof(T));
     return value;
 }
 
@@ -194,10 +219,10 @@ static inline unsigned __ballot_sync(unsigned, bool own)
     stand_in_block *block = stand_in_this_block;
     unsigned bits = 0, first = threadIdx.x / 32 * 32;
     stand_in_wait();
-    block->exchanged[threadIdx.x] = own;
+    block->fibres[threadIdx.x].exchanged = own;
     stand_in_wait();
     for (unsigned i = 0; i < 32 && first + i < blockDim.x; i++) {
-        bits |= (unsigned)block->exchanged[first + i] << i;
+        bits |= (unsigned)block->fibres[first + i].exchanged << i;
     }
     return bits;
 }
@@ -218,28 +243,18 @@ static inline void stand_in_run_block(stand_in_block &block, int direction, std:
 {
     const unsigned count = blockDim.x;
     stand_in_this_block = &block;
-    block.threads.resize(count);
-    block.stacks.resize(count);
-    block.ended.assign(count, false);
-    block.entered.assign(count, false);
-    block.waiting.resize(count);
-    block.exchanged.resize(count);
+    while (block.fibres.size() < count) {
+        block.fibres.emplace_back();
+    }
     for (unsigned i = 0; i < count; i++) {
-        if (block.stacks[i] == nullptr) {
-            block.stacks[i].reset(new char[stand_in_block::STACK]);
-        }
-        getcontext(&block.threads[i]);
-        block.threads[i].uc_stack.ss_sp = block.stacks[i].get();
-        block.threads[i].uc_stack.ss_size = stand_in_block::STACK;
-        block.threads[i].uc_link = &block.scheduler;
-        makecontext(&block.threads[i], stand_in_fibre, 0);
+        block.fibres[i].ended = false;
     }
     for (bool waiting = true; waiting;) {
         waiting = false;
         for (unsigned i : stand_in_indices(count, direction, random)) {
-            if (!block.ended[i]) {
+            if (!block.fibres[i].ended) {
                 stand_in_resume(&block, i);
-                waiting = waiting || !block.ended[i];
+                waiting = waiting || !block.fibres[i].ended;
             }
         }
     }
@@ -255,7 +270,7 @@ static void stand_in_run_blocks(void (*kernel)(void), const void *argument, unsi
     std::mt19937_64 random(order.seed);
     gridDim.x = blocks;
     blockDim.x = threads;
-    stand_in_block state;
+    stand_in_block &state = stand_in_block_of_thread;
     state.body = [&] { reinterpret_cast<void (*)(Work)>(kernel)(work); };
     for (unsigned block : stand_in_indices(blocks, order.direction, random)) {
         blockIdx.x = block;
