@@ -44,7 +44,7 @@ void weft_kernel_cofactors(const weft_kernel_call *call);
  * Scaling and Squaring Method for the Matrix Exponential Revisited, 2005. */
 void weft_kernel_matrix_exp(const weft_kernel_call *call);
 
-/* A [..., m, n] -> Q [..., m, k], R [..., k, n], k = min(m, n): A = Q R, Q^H Q = 1. */
+/* A [..., m, n] -> Q [..., m, k], R [..., k, n], k = min(m, n) or m: A = Q R, Q^H Q = 1. */
 void weft_kernel_qr(const weft_kernel_call *call);
 /* A [..., n, n] -> eigenvalues [..., n], real, ascending, and V [..., n, n] with A V = V D. numbers[0]: the upper triangle is
  * read, not the lower one. */

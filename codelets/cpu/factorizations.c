@@ -344,7 +344,8 @@ void weft_kernel_cofactors(const weft_kernel_call *call)
 
 static int qr(const job *j, int64_t i)
 {
-    return j->lapack->qr(j->rows, j->columns, input(j, 0, i), output(j, 0, i), output(j, 1, i));
+    const weft_view *q = &j->call->output;
+    return j->lapack->qr(j->rows, j->columns, (int)q->extent[q->ndim - 1], input(j, 0, i), output(j, 0, i), output(j, 1, i));
 }
 
 void weft_kernel_qr(const weft_kernel_call *call)

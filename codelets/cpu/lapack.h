@@ -32,7 +32,8 @@ typedef struct weft_lapack {
     int (*inverse)(int n, void *a);
     int (*cofactors)(int n, const void *a, void *cofactors);
     int (*matrix_exp)(int n, const void *a, void *result);
-    int (*qr)(int m, int n, const void *a, void *q, void *r);
+    /* width: columns of Q and rows of R, min(m, n) or m. */
+    int (*qr)(int m, int n, int width, const void *a, void *q, void *r);
     /* vectors: NULL for the values alone. i > 0: no convergence. */
     int (*eigh)(bool upper, int n, const void *a, void *values, void *vectors);
     /* u and vh: both NULL for the values alone. i > 0: no convergence. */

@@ -101,6 +101,12 @@ WEFT_API weft_tensor *weft_slogdet(weft_tensor *a, weft_tensor **logarithm);
  *
  *     weft_tensor *r, *q = weft_qr(a, &r); */
 WEFT_API weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle);
+/** The same with all m columns of Q [..., m, m], and R [..., m, n], whose rows from n on are 0. For m > n it has no gradient, as in PyTorch:
+ * WEFT_ERR_UNSUPPORTED from the call that asks for it. The first n columns are those of weft_qr() but for a matrix that it decomposes by
+ * ranks (TSQR), where they may have other signs.
+ *
+ *     weft_tensor *r, *q = weft_qr_complete(a, &r); */
+WEFT_API weft_tensor *weft_qr_complete(weft_tensor *a, weft_tensor **triangle);
 /**
  * Eigenvalues of Hermitian a [..., n, n], real and ascending: [..., n]. Only the lower triangle of a is read, or for `upper` only the upper
  * one. n is at most 16384 (WEFT_ERR_UNSUPPORTED). Elements that are not finite are an error.

@@ -167,12 +167,13 @@ class QRResult(NamedTuple):
 
 
 def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
-    """Orthonormal columns, and an upper triangle."""
-    if mode != "reduced":
-        raise ValueError(f"mode: {mode!r} is not 'reduced'")
+    """Orthonormal columns, all of them in the mode 'complete', and an upper triangle."""
+    if mode not in ("reduced", "complete"):
+        raise ValueError(f"mode: {mode!r} is neither 'reduced' nor 'complete'")
+    name = "weft_qr" if mode == "reduced" else "weft_qr_complete"
     second = c_void_p()
-    q = made(_lib.weft_qr(tensor(x, "x"), byref(second)), "weft_qr")
-    return QRResult(q, made(second.value, "weft_qr"))
+    q = made(getattr(_lib, name)(tensor(x, "x"), byref(second)), name)
+    return QRResult(q, made(second.value, name))
 
 
 class EighResult(NamedTuple):

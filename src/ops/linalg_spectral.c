@@ -85,19 +85,31 @@ static bool gradient_of_qr(const weft_gradient *of)
 {
     weft_tensor *q = of->outputs[0], *r = of->outputs[1], *of_q = weft_gradient_of_output(of, 0), *of_r = weft_gradient_of_output(of, 1);
     bool wide = size_of(r, 1) > size_of(r, 2);
+    if (size_of(q, 1) > size_of(r, 1)) { /* its further columns are any that complete the others */
+        weft_fail(WEFT_ERR_UNSUPPORTED, of->call->function, "no gradient of the complete decomposition of %lld rows and %lld columns: "
+                  "weft_qr() has one", (long long)size_of(q, 2), (long long)size_of(r, 1));
+        return false;
+    }
     return weft_give_gradient(of, 0, (wide ? gradient_of_wide : gradient_of_tall)(of->call->function, q, r, of_q, of_r));
+}
+
+/* TSQR has no complete Q. */
+static bool is_reduced_tall(const weft_call_layouts *call)
+{
+    const weft_layout *a = call->inputs[0];
+    return weft_matrix_is_tall(call) && call->attributes->sizes[0] == a->shape[1];
 }
 
 static bool qr_expands(const weft_call_layouts *call)
 {
-    return weft_matrix_is_tall(call) || weft_qr_is_shared(call->inputs[0]);
+    return is_reduced_tall(call) || weft_qr_is_shared(call->inputs[0]);
 }
 
 static bool expand_qr(const weft_call *call, weft_tensor *outputs[])
 {
     weft_call_layouts layouts;
     weft_call_get_layouts(call, &layouts);
-    return (weft_matrix_is_tall(&layouts) ? weft_qr_of_tall : weft_qr_by_blocks)(call, outputs);
+    return (is_reduced_tall(&layouts) ? weft_qr_of_tall : weft_qr_by_blocks)(call, outputs);
 }
 
 static const weft_operation operation_qr = {
@@ -113,9 +125,8 @@ static const weft_operation operation_qr = {
     .leads = true,
 };
 
-weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle)
+static weft_tensor *decompose(const char *function, bool complete, weft_tensor *a, weft_tensor **triangle)
 {
-    static const char function[] = "weft_qr";
     if (triangle != NULL) {
         *triangle = NULL;
     }
@@ -125,8 +136,18 @@ weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle)
                                                   .operation = &operation_qr,
                                                   .num_inputs = 1,
                                                   .inputs = { a },
-                                                  .attributes = { .num_sizes = 1, .sizes = { smaller_size(a) } } },
+                                                  .attributes = { .num_sizes = 1, .sizes = { complete ? size_of(a, 2) : smaller_size(a) } } },
                                     triangle);
+}
+
+weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle)
+{
+    return decompose("weft_qr", false, a, triangle);
+}
+
+weft_tensor *weft_qr_complete(weft_tensor *a, weft_tensor **triangle)
+{
+    return decompose("weft_qr_complete", true, a, triangle);
 }
 
 /* ---- eigenvalues --------------------------------------------------------------------------------------- */

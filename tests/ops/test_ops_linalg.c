@@ -204,13 +204,14 @@ static void case_determinant(void)
 
 static void case_qr(void)
 {
-    int64_t first[2], m = any_order(), n = any_order(), k = m < n ? m : n;
+    const bool complete = below(2);
+    int64_t first[2], m = any_order(), n = any_order(), k = complete || m < n ? m : n;
     int dims = any_batch(first);
     batch values;
     char what[400];
     complex_operand a = make_matrices(any_mesh(), any_type(), dims, first, m, n, ANY, &values);
-    weft_tensor *second, *result = weft_qr(a.tensor, &second);
-    batch q = read_back(result, a.dtype, 2, text_of("qr", &a, what, sizeof(what))), r = read_back(second, a.dtype, 2, what);
+    weft_tensor *second, *result = (complete ? weft_qr_complete : weft_qr)(a.tensor, &second);
+    batch q = read_back(result, a.dtype, 2, text_of(complete ? "complete qr" : "qr", &a, what, sizeof(what))), r = read_back(second, a.dtype, 2, what);
     assert_shape(result, dims, first, 2, (const int64_t[]){ m, k });
     assert_shape(second, dims, first, 2, (const int64_t[]){ k, n });
     assert_triangle(&r, true, what);

@@ -283,6 +283,7 @@ static const char *const not_in_the_table[] = {
     "weft_explain_begin", "weft_explain_end", "weft_explain",
     /* Matrices must not be singular. */
     "weft_cholesky", "weft_cholesky_solve", "weft_triangular_solve", "weft_solve", "weft_inverse", "weft_det", "weft_slogdet", "weft_qr",
+    "weft_qr_complete",
     "weft_lu_factor", "weft_lu_solve", "weft_lu",
     "weft_eigh", "weft_svd", "weft_pinv", "weft_lstsq", "weft_matrix_power", "weft_matrix_exp",
     /* Modules make no tensors but by the functions that they are given. */

@@ -67,6 +67,7 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_det, tensor);
     TRY(weft_slogdet, tensor, &other);
     TRY(weft_qr, tensor, &other);
+    TRY(weft_qr_complete, tensor, &other);
     TRY(weft_eigh, tensor, false, &other);
     TRY(weft_svd, tensor, &other, NULL);
     TRY(weft_pinv, tensor, -1);
