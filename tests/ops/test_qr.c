@@ -126,45 +126,16 @@ static void test_complete(void)
 
 enum { ROWS = 530, COLUMNS = 517 };
 
-static double hilbert(int64_t r, int64_t c)
-{
-    return 1 / (double)(r + c + 1);
-}
-
-static double graded(int64_t r, int64_t c)
-{
-    return pow(10, -(double)(r + c) / 40) * (r == c ? 3 : (double)((r * 7 + c * 5) % 9 - 4) / 8);
-}
-
-static double of_rank_two(int64_t r, int64_t c)
-{
-    return (double)((r + 1) * (c + 2)) + (double)((r % 3) * (c % 4));
-}
-
-static double zero(int64_t r, int64_t c)
-{
-    (void)r, (void)c;
-    return 0;
-}
-
 static void test_hard(void)
 {
-    static double (*const elements[])(int64_t, int64_t) = { hilbert, graded, of_rank_two, zero };
-    static const char *const names[] = { "Hilbert's matrix", "a graded matrix", "a matrix of rank 2", "a matrix of zeros" };
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 3 }, NULL);
-    double *dense = malloc(sizeof(double) * ROWS * COLUMNS);
-    for (int i = 0; i < 4; i++) {
-        const int64_t m = i % 2 == 0 ? ROWS : COLUMNS, n = ROWS + COLUMNS - m;
-        const weft_placement p = placement_of(i % 2 == 0 ? "S0" : "S1*48");
-        for (int64_t e = 0; e < m * n; e++) {
-            dense[e] = elements[i](e / n, e % n);
-        }
+    for (hard_kind kind = 0; kind < HARD_KINDS; kind++) {
+        const int64_t m = kind % 2 == 0 ? ROWS : COLUMNS, n = ROWS + COLUMNS - m;
         weft_scope_begin();
-        weft_tensor *a = weft_distribute(WEFT_F64, 2, (const int64_t[]){ m, n }, dense, mesh, &p), *r, *q = weft_qr(a, &r);
-        check_factors(a, q, r, names[i]);
+        weft_tensor *a = hard_matrix(kind, any_type(), m, n, mesh, kind % 2 == 0 ? "S0" : "S1*48"), *r, *q = weft_qr(a, &r);
+        check_factors(a, q, r, hard_names[kind]);
         weft_scope_end();
     }
-    free(dense);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------ */
