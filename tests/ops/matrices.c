@@ -1,6 +1,5 @@
 #include "matrices.h"
 
-#include <complex.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -298,7 +297,7 @@ weft_tensor *hard_matrix(hard_kind kind, weft_dtype type, int64_t rows, int64_t 
     for (int64_t i = 0; i < rows * columns; i++) {
         const int64_t r = i / columns, c = i % columns;
         const double element = hard_element(kind, (double)(rows > columns ? rows : columns), r, c), angle = 0.7 * (double)(r - c);
-        dense[i] = is_complex(type) ? element * (cos(angle) + sin(angle) * I) : element;
+        dense[i] = is_complex(type) ? element * (cos(angle) + sin(angle) * _Complex_I) : element;
     }
     weft_tensor *a = weft_distribute(WEFT_C128, 2, (const int64_t[]){ rows, columns }, dense, mesh, &p);
     assert_int_equal(weft_wait(), WEFT_OK);
