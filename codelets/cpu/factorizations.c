@@ -363,6 +363,16 @@ void weft_kernel_eigh(const weft_kernel_call *call)
     run(call, (const int[]){ 2 }, (const int[]){ 1, 2 }, eigh, NO_CONVERGENCE);
 }
 
+static int eig(const job *j, int64_t i)
+{
+    return j->lapack->eig(j->rows, input(j, 0, i), output(j, 0, i), output(j, 1, i));
+}
+
+void weft_kernel_eig(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 1, 2 }, eig, NO_CONVERGENCE);
+}
+
 static int svd(const job *j, int64_t i)
 {
     return j->lapack->svd(j->rows, j->columns, input(j, 0, i), output(j, 0, i), output(j, 1, i), output(j, 2, i));
