@@ -44,11 +44,13 @@ void weft_kernel_cofactors(const weft_kernel_call *call);
  * Scaling and Squaring Method for the Matrix Exponential Revisited, 2005. */
 void weft_kernel_matrix_exp(const weft_kernel_call *call);
 
-/* A [..., m, n] -> Q [..., m, k], R [..., k, n], k = min(m, n): A = Q R, Q^H Q = 1. */
+/* A [..., m, n] -> Q [..., m, k], R [..., k, n], k = min(m, n) or m: A = Q R, Q^H Q = 1. */
 void weft_kernel_qr(const weft_kernel_call *call);
 /* A [..., n, n] -> eigenvalues [..., n], real, ascending, and V [..., n, n] with A V = V D. numbers[0]: the upper triangle is
  * read, not the lower one. */
 void weft_kernel_eigh(const weft_kernel_call *call);
+/* A [..., n, n], c64 or c128 -> eigenvalues [..., n] and V [..., n, n], columns of length 1, with A V = V D. V may be missing. */
+void weft_kernel_eig(const weft_kernel_call *call);
 /* A [..., m, n] -> S [..., k], real, descending, U [..., m, k], V^H [..., k, n], k = min(m, n): A = U S V^H. The last two
  * outputs may be missing. */
 void weft_kernel_svd(const weft_kernel_call *call);

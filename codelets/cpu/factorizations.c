@@ -344,7 +344,8 @@ void weft_kernel_cofactors(const weft_kernel_call *call)
 
 static int qr(const job *j, int64_t i)
 {
-    return j->lapack->qr(j->rows, j->columns, input(j, 0, i), output(j, 0, i), output(j, 1, i));
+    const weft_view *q = &j->call->output;
+    return j->lapack->qr(j->rows, j->columns, (int)q->extent[q->ndim - 1], input(j, 0, i), output(j, 0, i), output(j, 1, i));
 }
 
 void weft_kernel_qr(const weft_kernel_call *call)
@@ -360,6 +361,16 @@ static int eigh(const job *j, int64_t i)
 void weft_kernel_eigh(const weft_kernel_call *call)
 {
     run(call, (const int[]){ 2 }, (const int[]){ 1, 2 }, eigh, NO_CONVERGENCE);
+}
+
+static int eig(const job *j, int64_t i)
+{
+    return j->lapack->eig(j->rows, input(j, 0, i), output(j, 0, i), output(j, 1, i));
+}
+
+void weft_kernel_eig(const weft_kernel_call *call)
+{
+    run(call, (const int[]){ 2 }, (const int[]){ 1, 2 }, eig, NO_CONVERGENCE);
 }
 
 static int svd(const job *j, int64_t i)

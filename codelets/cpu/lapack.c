@@ -61,7 +61,7 @@ static int smaller(int a, int b)
 #define OF(name) name##_f64
 #define LAPACK(name) d##name##_
 #define CBLAS(name) cblas_d##name
-#define ORTHOGONAL_ROWS dorglq_
+#define ORTHOGONAL_COLUMNS dorgqr_
 #define EIGEN dsyevd_
 #include "codelets/cpu/lapack.inc"
 
@@ -70,7 +70,7 @@ static int smaller(int a, int b)
 #define OF(name) name##_f32
 #define LAPACK(name) s##name##_
 #define CBLAS(name) cblas_s##name
-#define ORTHOGONAL_ROWS sorglq_
+#define ORTHOGONAL_COLUMNS sorgqr_
 #define EIGEN ssyevd_
 #include "codelets/cpu/lapack.inc"
 
@@ -93,7 +93,7 @@ static int smaller(int a, int b)
 #define OF(name) name##_c128
 #define LAPACK(name) z##name##_
 #define CBLAS(name) cblas_z##name
-#define ORTHOGONAL_ROWS zunglq_
+#define ORTHOGONAL_COLUMNS zungqr_
 #define EIGEN zheevd_
 #include "codelets/cpu/lapack.inc"
 
@@ -102,7 +102,7 @@ static int smaller(int a, int b)
 #define OF(name) name##_c64
 #define LAPACK(name) c##name##_
 #define CBLAS(name) cblas_c##name
-#define ORTHOGONAL_ROWS cunglq_
+#define ORTHOGONAL_COLUMNS cungqr_
 #define EIGEN cheevd_
 #include "codelets/cpu/lapack.inc"
 

@@ -32,7 +32,8 @@ typedef struct weft_lapack {
     int (*inverse)(int n, void *a);
     int (*cofactors)(int n, const void *a, void *cofactors);
     int (*matrix_exp)(int n, const void *a, void *result);
-    int (*qr)(int m, int n, const void *a, void *q, void *r);
+    /* width: columns of Q and rows of R, min(m, n) or m. */
+    int (*qr)(int m, int n, int width, const void *a, void *q, void *r);
     /* vectors: NULL for the values alone. i > 0: no convergence. */
     int (*eigh)(bool upper, int n, const void *a, void *values, void *vectors);
     /* u and vh: both NULL for the values alone. i > 0: no convergence. */
@@ -53,6 +54,8 @@ typedef struct weft_lapack {
     int (*qr_update)(bool adjoint, int rows, int k, int n, int first, int end, const void *panel, const void *t, void *a);
     /* Exchanges element first + i with element pivots[i] of each of `rows` rows, for i = 0, ..., count - 1. */
     void (*exchange_columns)(int rows, int n, int first, int count, const int64_t pivots[], void *a);
+    /* Of complex types alone. vectors: NULL for the values alone. i > 0: no convergence. */
+    int (*eig)(int n, const void *a, void *values, void *vectors);
 } weft_lapack;
 
 /* WEFT_F32, WEFT_F64, WEFT_C64 or WEFT_C128. */

@@ -101,6 +101,12 @@ WEFT_API weft_tensor *weft_slogdet(weft_tensor *a, weft_tensor **logarithm);
  *
  *     weft_tensor *r, *q = weft_qr(a, &r); */
 WEFT_API weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle);
+/** The same with all m columns of Q [..., m, m], and R [..., m, n], whose rows from n on are 0. For m > n it has no gradient, as in PyTorch:
+ * WEFT_ERR_UNSUPPORTED from the call that asks for it. The first n columns are those of weft_qr() but for a matrix that it decomposes by
+ * ranks (TSQR), where they may have other signs.
+ *
+ *     weft_tensor *r, *q = weft_qr_complete(a, &r); */
+WEFT_API weft_tensor *weft_qr_complete(weft_tensor *a, weft_tensor **triangle);
 /**
  * Eigenvalues of Hermitian a [..., n, n], real and ascending: [..., n]. Only the lower triangle of a is read, or for `upper` only the upper
  * one. n is at most 16384 (WEFT_ERR_UNSUPPORTED). Elements that are not finite are an error.
@@ -113,6 +119,19 @@ WEFT_API weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle);
  *     weft_tensor *vectors, *values = weft_eigh(a, false, &vectors);
  */
 WEFT_API weft_tensor *weft_eigh(weft_tensor *a, bool upper, weft_tensor **vectors);
+/**
+ * Eigenvalues of any square a [..., n, n], in no order: [..., n], WEFT_C64 or WEFT_C128 for real a too. n is at most 16384
+ * (WEFT_ERR_UNSUPPORTED). Elements that are not finite are an error.
+ *
+ * An eigenvector has length 1 and is determined up to its phase: a loss must not depend on that. The gradient is infinite or NaN if a
+ * has not n vectors that are independent, or if two eigenvalues are equal, that of the values alone only in the former case.
+ *
+ * \param vectors  receives the eigenvectors, the columns of [..., n, n], complex, NULL on error. May be NULL: only the values are
+ *                 computed, unless a needs a gradient
+ *
+ *     weft_tensor *vectors, *values = weft_eig(a, &vectors);
+ */
+WEFT_API weft_tensor *weft_eig(weft_tensor *a, weft_tensor **vectors);
 /**
  * Singular values of a [..., m, n], descending: S [..., k], k = min(m, n). a = U S V^H, where U and V have orthonormal columns. k is
  * at most 16384 (WEFT_ERR_UNSUPPORTED). Elements that are not finite are an error.
@@ -132,6 +151,11 @@ WEFT_API weft_tensor *weft_svd(weft_tensor *a, weft_tensor **u, weft_tensor **vh
  *
  *     weft_tensor *inverse = weft_pinv(a, -1); */
 WEFT_API weft_tensor *weft_pinv(weft_tensor *a, double rtol);
+/** The ranks of a [..., m, n], the number of singular values above rtol times the largest: [...], WEFT_I64. rtol as for weft_pinv(). */
+WEFT_API weft_tensor *weft_matrix_rank(weft_tensor *a, double rtol);
+/** The condition numbers of a [..., m, n], the largest singular value divided by the smallest: [...], real. That of a singular matrix is
+ * large or infinite. A matrix without elements is WEFT_ERR_SHAPE. */
+WEFT_API weft_tensor *weft_cond(weft_tensor *a);
 /** The x that minimise |a x - b|, those of smallest norm if there are several: weft_pinv(a, rtol) times b. a [..., m, n] and
  * b [..., m, k] give [..., n, k]; a vector b [m] gives [..., n].
  *

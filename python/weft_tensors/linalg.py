@@ -167,12 +167,13 @@ class QRResult(NamedTuple):
 
 
 def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
-    """Orthonormal columns, and an upper triangle."""
-    if mode != "reduced":
-        raise ValueError(f"mode: {mode!r} is not 'reduced'")
+    """Orthonormal columns, all of them in the mode 'complete', and an upper triangle."""
+    if mode not in ("reduced", "complete"):
+        raise ValueError(f"mode: {mode!r} is neither 'reduced' nor 'complete'")
+    name = "weft_qr" if mode == "reduced" else "weft_qr_complete"
     second = c_void_p()
-    q = made(_lib.weft_qr(tensor(x, "x"), byref(second)), "weft_qr")
-    return QRResult(q, made(second.value, "weft_qr"))
+    q = made(getattr(_lib, name)(tensor(x, "x"), byref(second)), name)
+    return QRResult(q, made(second.value, name))
 
 
 class EighResult(NamedTuple):
@@ -193,6 +194,28 @@ def eigh(x: Tensor, /, UPLO: str = "L") -> EighResult:
     second = c_void_p()
     values = made(_lib.weft_eigh(tensor(x, "x"), _upper(UPLO), byref(second)), "weft_eigh")
     return EighResult(values, made(second.value, "weft_eigh"))
+
+
+def eig(x: Tensor, /) -> EighResult:
+    """Eigenvalues of any square matrix, complex and in no order, and eigenvectors, in columns."""
+    second = c_void_p()
+    values = made(_lib.weft_eig(tensor(x, "x"), byref(second)), "weft_eig")
+    return EighResult(values, made(second.value, "weft_eig"))
+
+
+def eigvals(x: Tensor, /) -> Tensor:
+    """The eigenvalues alone."""
+    return made(_lib.weft_eig(tensor(x, "x"), None), "weft_eig")
+
+
+def matrix_rank(x: Tensor, /, *, rtol: float | None = None) -> Tensor:
+    """The number of singular values above rtol times the largest."""
+    return made(_lib.weft_matrix_rank(tensor(x, "x"), -1.0 if rtol is None else rtol), "weft_matrix_rank")
+
+
+def cond(x: Tensor, /) -> Tensor:
+    """The largest singular value divided by the smallest."""
+    return made(_lib.weft_cond(tensor(x, "x")), "weft_cond")
 
 
 def eigvalsh(x: Tensor, /, UPLO: str = "L") -> Tensor:
@@ -233,6 +256,6 @@ def matrix_exp(x: Tensor, /) -> Tensor:
     return made(_lib.weft_matrix_exp(tensor(x, "x")), "weft_matrix_exp")
 
 
-__all__ = ["cholesky", "cholesky_solve", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "lu", "lu_factor", "lu_solve",
-           "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr",
+__all__ = ["cholesky", "cholesky_solve", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "lu", "lu_factor", "lu_solve",
+           "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr",
            "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm"]

@@ -9,6 +9,7 @@
 #include "codelets/convert.h"
 #include "comm/check_spmd.h"
 #include "tensor/actions.h"
+#include "tensor/memory.h"
 #include "tensor/state.h"
 
 /* After all checks that are the same on every process. NULL with the error kept. */
@@ -227,6 +228,9 @@ static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor
 {
     if (weft_is_read_in_place(tensor->layout)) {
         return weft_tensor_read_in_place(function, tensor, global);
+    }
+    if (!weft_check_memory(function, "tensor", 1, &everywhere)) {
+        return weft_latest_status();
     }
     weft_scope_begin();
     weft_tensor_impl *source = weft_runtime.num_processes == 1 ? tensor

@@ -8,6 +8,10 @@
 
 /* A process's numbers before those of its ranks: coordinates out of range, if there are any. */
 enum { BAD_RANK = WEFT_NUMBERS_OWN, BAD_POSITION, BAD_ROW, BAD_COLUMN, HEADER };
+/* The numbers that a rank tells all others. */
+enum { RANK_COUNT, RANK_DIGEST, RANK_NUMBERS };
+/* Those that it tells each holder: the coordinates that it has for it, as rows of the tensor of all. */
+enum { RUN_FIRST, RUN_COUNT, RUN_NUMBERS };
 
 /* A coordinate that a rank holds. */
 typedef struct held {
@@ -19,6 +23,7 @@ typedef struct held {
 typedef struct part {
     int64_t count, *order;     /* those that it gives: the sorted ones' places */
     int64_t *pairs;            /* sorted by holder: row, column */
+    int64_t *told, *heard;     /* runs by holder, and by the part that has them for this rank */
     int64_t received, *places; /* those of its rows, as rows of the tensor of all */
     int64_t *received_pairs;   /* also entries by place, later */
     int64_t *offsets, *columns;
@@ -29,8 +34,8 @@ typedef struct making {
     const char *function;
     weft_sparse_impl cuts;
     int64_t parts, total;
-    part *ranks;     /* hosted */
-    int64_t *counts; /* by rank and holding part, of all ranks: coordinates; then a digest of the rank's */
+    part *ranks;      /* hosted */
+    int64_t *numbers; /* RANK_NUMBERS of all ranks */
 } making;
 
 static bool fail_memory(const char *function)
@@ -106,31 +111,36 @@ static int64_t holder_of(const int64_t begin[], int64_t parts, int64_t row)
     return low;
 }
 
-/* Sorts the coordinates of a hosted rank by their holders, which keeps their order; counts them by holder. */
+/* Sorts the coordinates of a hosted rank by their holders, which keeps their order. */
 static bool sort_part(const making *m, int i, const int64_t rows[], const int64_t columns[], const int64_t begin[], int64_t numbers[])
 {
     part *p = &m->ranks[i];
     p->count = m->given->counts[i];
     p->order = malloc(((size_t)p->count + 1) * sizeof(int64_t));
     p->pairs = malloc((2 * (size_t)p->count + 1) * sizeof(int64_t));
-    int64_t *next = calloc((size_t)m->parts + 1, sizeof(*next));
-    bool done = p->order != NULL && p->pairs != NULL && next != NULL;
+    p->told = calloc(RUN_NUMBERS * (size_t)m->parts, sizeof(int64_t));
+    p->heard = calloc(RUN_NUMBERS * (size_t)m->parts, sizeof(int64_t));
+    bool done = p->order != NULL && p->pairs != NULL && p->told != NULL && p->heard != NULL;
     uint64_t digest = (uint64_t)p->count;
     for (int64_t k = 0; k < p->count && done; k++) {
-        numbers[holder_of(begin, m->parts, rows[k])]++;
+        p->told[RUN_NUMBERS * holder_of(begin, m->parts, rows[k]) + RUN_COUNT]++;
         digest = weft_digest_add(weft_digest_add(digest, (uint64_t)rows[k]), (uint64_t)columns[k]);
     }
-    for (int64_t of = 0; of < m->parts && done; of++) {
-        next[of + 1] = next[of] + numbers[of];
+    for (int64_t of = 0, next = 0; of < m->parts && done; of++) {
+        p->told[RUN_NUMBERS * of + RUN_FIRST] = next;
+        next += p->told[RUN_NUMBERS * of + RUN_COUNT];
     }
     for (int64_t k = 0; k < p->count && done; k++) {
-        int64_t place = next[holder_of(begin, m->parts, rows[k])]++;
+        int64_t place = p->told[RUN_NUMBERS * holder_of(begin, m->parts, rows[k]) + RUN_FIRST]++;
         p->order[place] = k;
         p->pairs[2 * place] = rows[k];
         p->pairs[2 * place + 1] = columns[k];
     }
-    numbers[m->parts] = (int64_t)digest;
-    free(next);
+    for (int64_t of = 0; of < m->parts && done; of++) {
+        p->told[RUN_NUMBERS * of + RUN_FIRST] -= p->told[RUN_NUMBERS * of + RUN_COUNT];
+    }
+    numbers[RANK_COUNT] = p->count;
+    numbers[RANK_DIGEST] = (int64_t)digest;
     return done;
 }
 
@@ -144,7 +154,7 @@ static bool sort_parts(const making *m, int64_t mine[])
     }
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
         int64_t count = m->given->counts[i];
-        done = sort_part(m, i, rows, columns, begin, mine + HEADER + (ptrdiff_t)i * (m->parts + 1));
+        done = sort_part(m, i, rows, columns, begin, mine + HEADER + (ptrdiff_t)i * RANK_NUMBERS);
         rows = count == 0 ? rows : rows + count;
         columns = count == 0 ? columns : columns + count;
     }
@@ -169,10 +179,10 @@ static bool check_range(const making *m, const int64_t all[], int stride)
 }
 
 /* The numbers of the rank of a part, along the line of another rank. */
-static const int64_t *counts_of(const making *m, int rank, int64_t of)
+static const int64_t *numbers_of(const making *m, int rank, int64_t of)
 {
     const weft_index_list_impl line = { .mesh = m->cuts.mesh, .mesh_dim = m->cuts.mesh_dim };
-    return m->counts + (ptrdiff_t)weft_rank_along(&line, rank, of) * (m->parts + 1);
+    return m->numbers + (ptrdiff_t)weft_rank_along(&line, rank, of) * RANK_NUMBERS;
 }
 
 /* Whether ranks of one part give the same. False with the error kept. */
@@ -183,7 +193,7 @@ static bool check_lines(const making *m)
     for (int64_t i = 0; i < mesh->num_ranks; i++) {
         int rank = weft_mesh_rank_at(mesh, i), first = weft_mesh_rank_at(mesh, 0);
         int64_t of = weft_part_of_rank(&line, rank);
-        if (memcmp(counts_of(m, rank, of), counts_of(m, first, of), (size_t)(m->parts + 1) * sizeof(int64_t)) != 0) {
+        if (memcmp(numbers_of(m, rank, of), numbers_of(m, first, of), RANK_NUMBERS * sizeof(int64_t)) != 0) {
             weft_fail(WEFT_ERR_INVALID, m->function,
                       "ranks %d and %d give different coordinates, and differ only in mesh dimensions along which nothing is cut",
                       weft_rank_along(&line, first, of), rank);
@@ -191,6 +201,29 @@ static bool check_lines(const making *m)
         }
     }
     return true;
+}
+
+/* Each rank tells the holders its runs: a square of numbers by givers becomes one by holders. False with the error kept. */
+static bool exchange_runs(const making *m)
+{
+    const int ranks = weft_runtime.local_ranks;
+    const int64_t shape[] = { m->parts, m->parts, RUN_NUMBERS };
+    const weft_layout *by_giver = weft_sparse_layout(m->function, &m->cuts, weft_shard(0), 3, shape, WEFT_I64);
+    const weft_layout *by_holder = weft_sparse_layout(m->function, &m->cuts, weft_shard(1), 3, shape, WEFT_I64);
+    void **told = calloc((size_t)ranks + 1, sizeof(*told));
+    for (int i = 0; i < ranks && told != NULL; i++) {
+        told[i] = m->ranks[i].told;
+    }
+    const bool ready = (told != NULL || fail_memory(m->function)) && by_giver != NULL && by_holder != NULL;
+    weft_tensor_impl *given = ready ? weft_tensor_import(m->function, by_giver, told, true) : NULL;
+    const bool right = all_are_right(m, given != NULL);
+    weft_tensor_impl *heard = right ? weft_tensor_to_layout(m->function, given, by_holder) : NULL;
+    bool done = heard != NULL;
+    for (int i = 0; i < ranks && done; i++) {
+        done = heard->shards[i].count == 0 || weft_shard_read(m->function, heard, i, m->ranks[i].heard) == WEFT_OK;
+    }
+    free(told);
+    return done;
 }
 
 /* False with the error kept, on all processes alike. Processes that have no mesh, or another one, tell fewer numbers or others: so the
@@ -208,7 +241,7 @@ static bool agree(making *m, bool right)
     free(all);
     all = NULL;
     m->parts = done ? m->cuts.mesh->shape[m->cuts.mesh_dim] : 0;
-    const int each = (int)m->parts + 1, stride = HEADER + each * weft_most_local_ranks();
+    const int stride = HEADER + RANK_NUMBERS * weft_most_local_ranks();
     int64_t *mine = done ? calloc((size_t)stride, sizeof(*mine)) : NULL;
     if (!done || !all_are_right(m, mine != NULL || fail_memory(m->function))) {
         free(mine);
@@ -217,8 +250,8 @@ static bool agree(making *m, bool right)
     mine[BAD_RANK] = -1;
     right = find_bad(m, mine) || sort_parts(m, mine);
     mine[WEFT_NUMBERS_STATUS] = right ? WEFT_OK : weft_latest_status();
-    done = weft_rank_numbers_gather(m->function, HEADER, each, mine, &all, &m->counts) &&
-           weft_numbers_agree(m->function, stride, all, right) && check_range(m, all, stride) && check_lines(m);
+    done = weft_rank_numbers_gather(m->function, HEADER, RANK_NUMBERS, mine, &all, &m->numbers) &&
+           weft_numbers_agree(m->function, stride, all, right) && check_range(m, all, stride) && check_lines(m) && exchange_runs(m);
     free(mine);
     free(all);
     return done;
@@ -226,36 +259,23 @@ static bool agree(making *m, bool right)
 
 /* ---- to the holders of rows, and back ------------------------------------------------------------------------------------- */
 
-static int64_t sum_of(const int64_t counts[], int64_t parts)
-{
-    int64_t sum = 0;
-    for (int64_t of = 0; of < parts; of++) {
-        sum += counts[of];
-    }
-    return sum;
-}
-
 /* The sorted coordinates that a hosted rank holds, as rows of the tensor of all. */
 static bool name_places(making *m, int i)
 {
     part *p = &m->ranks[i];
     const int rank = weft_hosted_rank(i);
     const bool member = weft_mesh_index_of(m->cuts.mesh, rank) >= 0;
-    const weft_index_list_impl line = { .mesh = m->cuts.mesh, .mesh_dim = m->cuts.mesh_dim };
-    const int64_t own = member ? weft_part_of_rank(&line, rank) : 0;
-    int64_t row = 0;
     for (int64_t from = 0; from < m->parts && member; from++) {
-        p->received += counts_of(m, rank, from)[own];
+        p->received += p->heard[RUN_NUMBERS * from + RUN_COUNT];
     }
     p->places = malloc(((size_t)p->received + 1) * sizeof(int64_t));
     p->received_pairs = malloc((2 * (size_t)p->received + 1) * sizeof(int64_t));
-    for (int64_t from = 0, next = 0; from < m->parts && member && p->places != NULL; from++) {
-        const int64_t *counts = counts_of(m, rank, from);
-        const int64_t begin = row + sum_of(counts, own);
-        for (int64_t k = 0; k < counts[own]; k++) {
-            p->places[next++] = begin + k;
+    for (int64_t from = 0, next = 0, row = 0; from < m->parts && member && p->places != NULL; from++) {
+        const int64_t *run = p->heard + RUN_NUMBERS * from;
+        for (int64_t k = 0; k < run[RUN_COUNT]; k++) {
+            p->places[next++] = row + run[RUN_FIRST] + k;
         }
-        row += sum_of(counts, m->parts);
+        row += numbers_of(m, rank, from)[RANK_COUNT];
     }
     return p->places != NULL && p->received_pairs != NULL;
 }
@@ -268,7 +288,7 @@ static weft_placement cut_of_coordinates(making *m)
     weft_placement cut = weft_shard(0);
     m->total = 0;
     for (int64_t of = 0; of < m->parts && sizes != NULL; of++) {
-        sizes[of] = sum_of(counts_of(m, first, of), m->parts);
+        sizes[of] = numbers_of(m, first, of)[RANK_COUNT];
         m->total += sizes[of];
     }
     if (sizes != NULL) {
@@ -453,12 +473,14 @@ weft_sparse_impl *weft_sparse_make_of_coordinates(const weft_coo_arguments *give
         part *p = &m.ranks[i];
         free(p->order);
         free(p->pairs);
+        free(p->told);
+        free(p->heard);
         free(p->places);
         free(p->received_pairs);
         free(p->offsets);
         free(p->columns);
     }
     free(m.ranks);
-    free(m.counts);
+    free(m.numbers);
     return a;
 }

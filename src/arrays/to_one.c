@@ -2,6 +2,7 @@
 #include "arrays/arrays.h"
 #include "comm/check_spmd.h"
 #include "tensor/actions.h"
+#include "tensor/memory.h"
 #include "tensor/state.h"
 
 /* Its layout there, after all checks; NULL with the error kept. */
@@ -43,7 +44,7 @@ static weft_status perform(const weft_call *call, weft_tensor *outputs[])
                                                  .layouts = &layout,
                                                  .num_numbers = 1,
                                                  .numbers = numbers }) ||
-        there == NULL) {
+        there == NULL || !weft_check_memory(function, "tensor", 1, &there)) {
         return weft_latest_status();
     }
     weft_scope_begin();

@@ -26,6 +26,7 @@ typedef struct handshake {
     weft_status status;
     uint64_t values[NUM_SETTINGS]; /* where status is WEFT_OK */
     weft_device_world devices;     /* likewise */
+    int64_t memory_bytes;          /* likewise */
     char error[ERROR_SIZE];        /* otherwise */
 } handshake;
 
@@ -33,6 +34,7 @@ typedef struct handshake {
 typedef struct outcome {
     weft_status status;
     weft_device_world devices; /* of all */
+    int64_t memory_bytes;      /* the least */
     char text[TEXT_SIZE];
 } outcome;
 
@@ -55,6 +57,7 @@ static handshake own_handshake(weft_status status, const weft_settings *settings
     mine.values[TF32] = settings->tf32;
     mine.values[BITS] = settings->fast;
     mine.devices = weft_runtime.devices;
+    mine.memory_bytes = weft_runtime.memory_bytes;
     return mine;
 }
 
@@ -111,8 +114,10 @@ static void compare(const handshake all[], int processes, outcome *out)
             return;
         }
     }
+    out->memory_bytes = INT64_MAX;
     for (int p = 0; p < processes; p++) {
         out->devices = join_devices(out->devices, all[p].devices);
+        out->memory_bytes = weft_min_i64(out->memory_bytes, all[p].memory_bytes);
     }
 }
 
@@ -179,5 +184,6 @@ weft_status weft_handshake(const char *function, weft_status status, const weft_
         return weft_fail(common.status, function, "%s", common.text);
     }
     weft_runtime.devices = common.devices;
+    weft_runtime.memory_bytes = common.memory_bytes;
     return status;
 }

@@ -9,6 +9,7 @@
 #include "dispatch/operands.h"
 #include "tensor/arguments.h"
 #include "tensor/ghosts.h"
+#include "tensor/memory.h"
 #include "tensor/regions.h"
 #include "tensor/run.h"
 
@@ -343,6 +344,26 @@ static bool needs_moves(const weft_operands *o)
     return false;
 }
 
+/* Whether the inputs that are redistributed, and the outputs, fit each process's memory. False with the error kept, on all processes. */
+static bool check_memory(const weft_operands *o)
+{
+    const weft_call *call = o->call;
+    const weft_layout *made[WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS];
+    int count = 0, first = -1;
+    for (int i = 0; i < call->num_inputs; i++) {
+        if (o->inputs[i]->layout != o->sharding->inputs[i]) {
+            first = first < 0 ? i : first;
+            made[count++] = o->sharding->inputs[i];
+        }
+    }
+    for (int i = 0; i < o->num_outputs && count > 0; i++) {
+        if (!call->operation->outputs[i].in_place) {
+            made[count++] = o->sharding->outputs[i];
+        }
+    }
+    return count == 0 || weft_check_memory(call->function, call->operation->inputs[first].name, count, made);
+}
+
 /* Submits nothing, and needs no other process. */
 static bool make_without_data(weft_operands *o)
 {
@@ -451,7 +472,7 @@ static bool dispatch_held(weft_operands *o)
         weft_warn_of_guess(call, guessed, inputs[guessed]->layout);
     }
     memcpy(o->access_map, call->access_map, sizeof(o->access_map));
-    return needs_moves(o) ? move_and_make(o) : make_outputs(o);
+    return needs_moves(o) ? check_memory(o) && move_and_make(o) : make_outputs(o);
 }
 
 /* ---- every call of an operation ------------------------------------------------------------------------- */

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/memory.h"
+#include "tensor/ghosts.h"
+
 /* ---- what files share ---------------------------------------------------------------------------------- */
 
 bool weft_check_matrices(const char *function, const char *name, weft_tensor *a, bool square, int64_t most)
@@ -30,7 +33,10 @@ bool weft_check_matrices(const char *function, const char *name, weft_tensor *a,
                   (long long)rows, (long long)columns, counts ? (long long)most : INT_MAX, counts && !square ? " rows or columns" : "");
         return false;
     }
-    return true;
+    /* Blocks of one that ranks share (cholesky_blocks.c) become a factor or a solution of its size. Without data nothing is allocated. */
+    const weft_layout *both[] = { layout, layout };
+    const bool shared = weft_matrix_is_shared(layout) && weft_has_values(weft_tensor_get(a));
+    return !shared || weft_check_memory(function, name, 2, both);
 }
 
 bool weft_check_system(const char *function, const char *name_a, const weft_tensor *a, const char *name_b, const weft_tensor *b, bool left)

@@ -175,6 +175,81 @@ weft_tensor *weft_matrix_power(weft_tensor *a, int64_t n)
                                              .attributes = { .num_numbers = 1, .numbers = { n } } });
 }
 
+/* ---- ranks and condition numbers ----------------------------------------------------------------------- */
+
+/* scalars[0]: as for pinv. */
+static bool expand_matrix_rank(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor *s = weft_svd(call->inputs[0], NULL, NULL);
+    const bool some = s != NULL && weft_tensor_size(s, -1) > 0;
+    weft_tensor *large = some ? weft_gt(s, weft_scale(weft_slice(s, -1, 0, 1, 1), call->scalars[0])) : s;
+    weft_tensor *counted = large == NULL ? NULL : weft_to_type(large, WEFT_I64);
+    outputs[0] = counted == NULL ? NULL : weft_sum(counted, -1, false);
+    return outputs[0] != NULL;
+}
+
+static const weft_operation operation_matrix_rank = {
+    .name = "matrix_rank",
+    .gradient = WEFT_GRADIENT_ZERO("a count"),
+    .inputs = { { "a", WEFT_TYPES_LINALG, false } },
+    .expand = expand_matrix_rank,
+};
+
+weft_tensor *weft_matrix_rank(weft_tensor *a, double rtol)
+{
+    static const char function[] = "weft_matrix_rank";
+    weft_call call = { .function = function, .operation = &operation_matrix_rank, .num_inputs = 1, .inputs = { a } };
+    bool right = weft_check_matrices(function, "a", a, false, WEFT_MOST_WORK) && take_bound(function, a, &rtol);
+    call.scalars[0] = rtol;
+    return right ? weft_dispatch(&call) : NULL;
+}
+
+static bool expand_cond(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor *s = weft_svd(call->inputs[0], NULL, NULL);
+    outputs[0] = s == NULL ? NULL : weft_div(weft_select(s, -1, 0), weft_select(s, -1, -1));
+    return outputs[0] != NULL;
+}
+
+/* Vectors number i of both sides, times numbers [...]. */
+static weft_tensor *scaled_pair(weft_tensor *u, weft_tensor *vh, int64_t i, weft_tensor *factors)
+{
+    weft_tensor *left = weft_slice(u, -1, i, i + 1, 1), *right = weft_slice(vh, -2, i, i + 1, 1);
+    weft_tensor *scaled = left == NULL || factors == NULL ? NULL : weft_mul(left, weft_as_column(weft_as_column(factors)));
+    return scaled == NULL || right == NULL ? NULL : weft_matmul(scaled, right);
+}
+
+/* That of s_1 / s_k: g (u_1 v_1^H - cond u_k v_k^H) / s_k. */
+static bool gradient_of_cond(const weft_gradient *of)
+{
+    weft_tensor *u, *vh, *s = weft_svd(of->call->inputs[0], &u, &vh), *least = s == NULL ? NULL : weft_select(s, -1, -1);
+    weft_tensor *factor = least == NULL ? NULL : weft_div(weft_gradient_of_output(of, 0), least);
+    weft_tensor *first = factor == NULL ? NULL : scaled_pair(u, vh, 0, factor);
+    weft_tensor *last = first == NULL ? NULL : scaled_pair(u, vh, weft_tensor_size(s, -1) - 1, weft_mul(factor, of->outputs[0]));
+    return last != NULL && weft_give_gradient(of, 0, weft_sub(first, last));
+}
+
+static const weft_operation operation_cond = {
+    .name = "cond",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_cond, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0)),
+    .inputs = { { "a", WEFT_TYPES_LINALG, false } },
+    .expand = expand_cond,
+};
+
+weft_tensor *weft_cond(weft_tensor *a)
+{
+    static const char function[] = "weft_cond";
+    if (!weft_check_matrices(function, "a", a, false, WEFT_MOST_WORK)) {
+        return NULL;
+    }
+    const weft_layout *layout = weft_layout_of(a);
+    if (layout->shape[layout->ndim - 2] == 0 || layout->shape[layout->ndim - 1] == 0) {
+        weft_fail(WEFT_ERR_SHAPE, function, "a has matrices without elements");
+        return NULL;
+    }
+    return weft_dispatch(&(weft_call){ .function = function, .operation = &operation_cond, .num_inputs = 1, .inputs = { a } });
+}
+
 /* ---- exponentials -------------------------------------------------------------------------------------- */
 
 /* Al-Mohy, Higham: Computing the Frechet Derivative of the Matrix Exponential, 2009: the upper right block of the exponential of
@@ -211,6 +286,8 @@ weft_tensor *weft_matrix_exp(weft_tensor *a)
 const weft_operation *const weft_linalg_function_operations[] = {
     &operation_pinv,
     &operation_lstsq,
+    &operation_matrix_rank,
+    &operation_cond,
     &operation_matrix_power,
     &operation_matrix_exp,
     NULL,

@@ -85,19 +85,31 @@ static bool gradient_of_qr(const weft_gradient *of)
 {
     weft_tensor *q = of->outputs[0], *r = of->outputs[1], *of_q = weft_gradient_of_output(of, 0), *of_r = weft_gradient_of_output(of, 1);
     bool wide = size_of(r, 1) > size_of(r, 2);
+    if (size_of(q, 1) > size_of(r, 1)) { /* its further columns are any that complete the others */
+        weft_fail(WEFT_ERR_UNSUPPORTED, of->call->function, "no gradient of the complete decomposition of %lld rows and %lld columns: "
+                  "weft_qr() has one", (long long)size_of(q, 2), (long long)size_of(r, 1));
+        return false;
+    }
     return weft_give_gradient(of, 0, (wide ? gradient_of_wide : gradient_of_tall)(of->call->function, q, r, of_q, of_r));
+}
+
+/* TSQR has no complete Q. */
+static bool is_reduced_tall(const weft_call_layouts *call)
+{
+    const weft_layout *a = call->inputs[0];
+    return weft_matrix_is_tall(call) && call->attributes->sizes[0] == a->shape[1];
 }
 
 static bool qr_expands(const weft_call_layouts *call)
 {
-    return weft_matrix_is_tall(call) || weft_qr_is_shared(call->inputs[0]);
+    return is_reduced_tall(call) || weft_qr_is_shared(call->inputs[0]);
 }
 
 static bool expand_qr(const weft_call *call, weft_tensor *outputs[])
 {
     weft_call_layouts layouts;
     weft_call_get_layouts(call, &layouts);
-    return (weft_matrix_is_tall(&layouts) ? weft_qr_of_tall : weft_qr_by_blocks)(call, outputs);
+    return (is_reduced_tall(&layouts) ? weft_qr_of_tall : weft_qr_by_blocks)(call, outputs);
 }
 
 static const weft_operation operation_qr = {
@@ -113,9 +125,8 @@ static const weft_operation operation_qr = {
     .leads = true,
 };
 
-weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle)
+static weft_tensor *decompose(const char *function, bool complete, weft_tensor *a, weft_tensor **triangle)
 {
-    static const char function[] = "weft_qr";
     if (triangle != NULL) {
         *triangle = NULL;
     }
@@ -125,8 +136,18 @@ weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle)
                                                   .operation = &operation_qr,
                                                   .num_inputs = 1,
                                                   .inputs = { a },
-                                                  .attributes = { .num_sizes = 1, .sizes = { smaller_size(a) } } },
+                                                  .attributes = { .num_sizes = 1, .sizes = { complete ? size_of(a, 2) : smaller_size(a) } } },
                                     triangle);
+}
+
+weft_tensor *weft_qr(weft_tensor *a, weft_tensor **triangle)
+{
+    return decompose("weft_qr", false, a, triangle);
+}
+
+weft_tensor *weft_qr_complete(weft_tensor *a, weft_tensor **triangle)
+{
+    return decompose("weft_qr_complete", true, a, triangle);
 }
 
 /* ---- eigenvalues --------------------------------------------------------------------------------------- */
@@ -171,6 +192,63 @@ weft_tensor *weft_eigh(weft_tensor *a, bool upper, weft_tensor **vectors)
                                                   .inputs = { a },
                                                   .attributes = { .num_numbers = 1, .numbers = { upper } } },
                                     vectors);
+}
+
+/* V^-H (diag(g of the values) + (V^H gV - V^H V diag(Re of the diagonal of V^H gV)) / conj(E)) V^H, E_ij = w_j - w_i off the diagonal:
+ * columns of V keep length 1. */
+static bool gradient_of_eig(const weft_gradient *of)
+{
+    weft_tensor *w = of->outputs[0], *v = of->outputs[1], *of_w = weft_gradient_of_output(of, 0), *of_v = weft_gradient_of_output(of, 1);
+    weft_tensor *middle = of_w == NULL ? NULL : on_diagonal(of_w), *vh = weft_adjoint(v);
+    if (of_v != NULL) {
+        weft_tensor *unit = unit_matrix(w, size_of(w, 1)), *others = weft_add_scalar(weft_neg(unit), 1), *u = weft_conjugate(w);
+        weft_tensor *turns = weft_adjoint_product(v, of_v), *lengths = turns == NULL ? NULL : weft_sum(weft_mul(weft_real(turns), unit), -2, true);
+        weft_tensor *along = lengths == NULL ? NULL : weft_mul(weft_adjoint_product(v, v), lengths);
+        weft_tensor *gaps = weft_add(weft_sub(weft_as_row(u), weft_as_column(u)), unit);
+        middle = along == NULL ? NULL : sum_of(middle, weft_mul(weft_div(weft_sub(turns, along), gaps), others));
+    }
+    weft_tensor *scaled = middle == NULL || vh == NULL ? NULL : weft_matmul(middle, vh);
+    weft_tensor *gradient = scaled == NULL ? NULL : weft_solve(vh, scaled);
+    const bool real = !weft_dtype_is_complex(weft_layout_of(of->call->inputs[0])->dtype);
+    return gradient != NULL && weft_give_gradient(of, 0, real ? weft_real(gradient) : gradient);
+}
+
+/* Eigenvalues of a real matrix are those of the complex one. */
+static bool is_real(const weft_call_layouts *call)
+{
+    return !weft_dtype_is_complex(call->inputs[0]->dtype);
+}
+
+static bool expand_eig(const weft_call *call, weft_tensor *outputs[])
+{
+    const weft_dtype type = weft_layout_of(call->inputs[0])->dtype == WEFT_F32 ? WEFT_C64 : WEFT_C128;
+    weft_call complex = *call;
+    complex.inputs[0] = weft_to_type(call->inputs[0], type);
+    return complex.inputs[0] != NULL && weft_dispatch_all(&complex, outputs);
+}
+
+static const weft_operation operation_eig = {
+    .name = "eig",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_eig, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0) | WEFT_READS_OUTPUT(1)),
+    .rules = { "A*[m][n]->A[n],A[m][n]" },
+    .inputs = { { "a", WEFT_TYPES_LINALG, false } },
+    .outputs = { { .type = WEFT_TYPE_COMPLEX }, { .type = WEFT_TYPE_COMPLEX } },
+    .num_outputs = 2,
+    .kernel = WEFT_KERNEL_eig,
+    .expand = expand_eig,
+    .expands = is_real,
+};
+
+weft_tensor *weft_eig(weft_tensor *a, weft_tensor **vectors)
+{
+    static const char function[] = "weft_eig";
+    if (vectors != NULL) {
+        *vectors = NULL;
+    }
+    return !weft_check_matrices(function, "a", a, true, WEFT_MOST_WORK)
+               ? NULL
+               : weft_dispatch_pair(
+                     &(weft_call){ .function = function, .operation = &operation_eig, .num_inputs = 1, .inputs = { a } }, vectors);
 }
 
 /* ---- singular values ----------------------------------------------------------------------------------- */
@@ -270,6 +348,7 @@ weft_tensor *weft_svd(weft_tensor *a, weft_tensor **u, weft_tensor **vh)
 const weft_operation *const weft_linalg_spectral_operations[] = {
     &operation_qr,
     &operation_eigh,
+    &operation_eig,
     &operation_svd,
     NULL,
 };

@@ -84,8 +84,9 @@ static weft_tensor *everywhere(const char *function, weft_tensor *a)
 /* The first k columns of Q, as rows of its transpose. */
 static weft_tensor *form_q(const reflections *r, int64_t k)
 {
+    const int64_t reflected = weft_min_i64(r->m, r->n);
     const weft_layout *a = weft_layout_of(r->dealt);
-    const int64_t length = a->shape[2], turn = a->shape[1], turns = (k + turn - 1) / turn, steps = (k + r->block - 1) / r->block;
+    const int64_t length = a->shape[2], turn = a->shape[1], turns = (k + turn - 1) / turn, steps = (reflected + r->block - 1) / r->block;
     const weft_placement dealt = { .kind = WEFT_SHARD, .dim = 0, .cut = WEFT_CUT_CYCLIC, .block = r->block };
     weft_tensor *unit = weft_eye(a->dtype, turns * turn, length, a->mesh->handle, &dealt);
     weft_tensor *q = unit == NULL ? NULL : weft_reshape(unit, 3, (const int64_t[]){ turns, turn, length });
@@ -114,7 +115,8 @@ bool weft_qr_by_blocks(const weft_call *call, weft_tensor *outputs[])
     for (int64_t first = 0; first < k && done; first += r.block) {
         done = reflect(&r, first);
     }
-    weft_tensor *q = done ? form_q(&r, k) : NULL, *columns = q == NULL ? NULL : weft_gather_dealt(r.dealt, r.n, k);
+    const int64_t width = call->attributes.sizes[0]; /* k, or all m */
+    weft_tensor *q = done ? form_q(&r, width) : NULL, *columns = q == NULL ? NULL : weft_gather_dealt(r.dealt, r.n, width);
     weft_tensor *triangle = columns == NULL ? NULL : weft_tril(columns, 0);
     outputs[0] = triangle == NULL ? NULL : weft_transpose(q, 0, 1);
     outputs[1] = outputs[0] == NULL ? NULL : weft_transpose(triangle, 0, 1);

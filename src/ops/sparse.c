@@ -7,6 +7,7 @@
 #include "codelets/sparse.h"
 #include "comm/check_spmd.h"
 #include "ops/linalg.h"
+#include "tensor/local_map.h"
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
@@ -135,6 +136,18 @@ static void place_all(product *p)
     }
 }
 
+/* Whether the gradients of values and of x (without x: those of values) have the rows of the result, as those of a diagonal matrix do: they
+ * would be computed by rows, and cannot. */
+static bool gradient_has_rows(const product *p)
+{
+    const weft_sparse_impl *a = p->a;
+    const weft_layout *rows = weft_sparse_layout(p->function, a, a->row_cut, 1, &a->rows, WEFT_I64);
+    const weft_layout *columns = weft_sparse_layout(p->function, a, a->column_cut, 1, &a->columns, WEFT_I64);
+    const weft_layout *values = weft_sparse_layout(p->function, a, a->value_cut, 1, &a->nnz, WEFT_I64);
+    return rows == NULL || columns == NULL || values == NULL ||
+           (weft_local_same_rows(values, rows) && (p->x == NULL || weft_local_same_rows(columns, rows)));
+}
+
 /* Calls a region on the structure, the values and others: functions get whole shards of inputs. False with the error kept. */
 static bool run(const product *p, weft_local_function function, weft_local_function gradient, bool by_rows, int num_others,
                 weft_tensor *const others[], int num_outputs, const weft_local_output descriptions[], weft_tensor *outputs[])
@@ -145,8 +158,7 @@ static bool run(const product *p, weft_local_function function, weft_local_funct
     for (int i = 0; i < num_others; i++) {
         inputs[X + i] = others[i];
     }
-    /* A gradient goes by rows if those of all inputs have the rows: values of a diagonal matrix on one rank would. */
-    by_rows = by_rows && p->a->nnz != p->a->rows;
+    by_rows = by_rows && !gradient_has_rows(p);
     const weft_local_map_options options = { .name = p->function,
                                              .mesh = p->a->mesh->handle,
                                              .gradient = gradient,

@@ -120,6 +120,15 @@ weft_status weft_fail_alone(weft_status status, const char *function, const char
     return status;
 }
 
+weft_status weft_fail_alike(weft_status status, const char *function, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fail(status, false, function, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
 /* Whether this is the first error of an operation; without memory to record it, true. */
 static bool is_first_of(uint64_t operation)
 {

@@ -107,6 +107,7 @@ typedef struct weft_runtime_state {
     struct weft_pending *pending;
     struct weft_pool *pool;
     struct weft_task_memory *task_memory;
+    int64_t memory_bytes; /* that tensors of this process may take; from the handshake on, the least of all processes */
     int64_t device_bytes; /* memory of the smallest CUDA device that StarPU drives; 0: it drives none (cuda.c) */
     weft_device_world devices; /* of this process; from the handshake on, equal on all: the least memory, the most per rank */
     struct weft_cuda_queue *cuda_queues; /* by worker; NULL: no devices */
@@ -145,6 +146,9 @@ extern weft_runtime_state weft_runtime;
 weft_status weft_fail(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
 /* The same for any status of a failure on this process alone. */
 weft_status weft_fail_alone(weft_status status, const char *function, const char *format, ...)
+    WEFT_PRINTF(3, 4);
+/* The same for any status of a failure on all processes alike. */
+weft_status weft_fail_alike(weft_status status, const char *function, const char *format, ...)
     WEFT_PRINTF(3, 4);
 /* An error in a task of the operation with this number (weft_runtime.operations): kept until
  * weft_error_collect(), which reports the first. Only the first error of an operation counts, also after
@@ -251,6 +255,7 @@ typedef struct weft_settings { /* weft_config after environment and defaults */
     int local_ranks, fake_size, fake_processes, ranks, workers;
     uint64_t seed;
     int64_t pool_bytes;        /* 0: default */
+    int64_t memory_bytes;      /* 0: this process's share of the machine's, or of its control groups' limit */
     int64_t cache_bytes;       /* limit of cached shardings, plans and task lists */
     int64_t max_pending_tasks; /* 0: default; negative: no limit */
     double timeout_s;   /* 0: none */

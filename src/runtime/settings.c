@@ -311,6 +311,7 @@ static bool read_environment(const char *function, weft_settings *settings)
                  read_seed(function, &settings->seed) &&
                  read_integer(function, WEFT_VARIABLE_POOL_BYTES, 0, INT64_MAX, &settings->pool_bytes) &&
                  read_integer(function, WEFT_VARIABLE_CACHE_BYTES, 0, INT64_MAX, &settings->cache_bytes) &&
+                 read_integer(function, WEFT_VARIABLE_MEMORY_BYTES, 0, INT64_MAX, &settings->memory_bytes) &&
                  read_integer(function, WEFT_VARIABLE_MAX_PENDING_TASKS, -1, INT64_MAX,
                               &settings->max_pending_tasks) &&
                  read_integer(function, WEFT_VARIABLE_CHECK, 0, 1, &check) &&

@@ -183,11 +183,12 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
     return WEFT_OK;
 }
 
-static int64_t default_pool_bytes(weft_process_place place)
+/* This process's share of the machine's memory, or of what its control groups allow. */
+static int64_t share_of_memory(weft_process_place place)
 {
     int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     int64_t memory = weft_min_i64(pages > 0 && page > 0 ? pages * page : (int64_t)1 << 32, weft_memory_limit(""));
-    return memory / 4 / weft_max_i64(1, place.node_processes);
+    return memory / weft_max_i64(1, place.node_processes);
 }
 
 weft_status weft_runtime_start(const char *function, const weft_settings *settings, weft_process_place place)
@@ -207,8 +208,9 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
         take_blas_threads();
         state->trace = weft_trace_start(place);
         state->counts_flops = state->trace != NULL || weft_starpu_measures();
-        state->pool =
-            weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
+        const int64_t share = share_of_memory(place);
+        state->memory_bytes = settings->memory_bytes > 0 ? settings->memory_bytes : share;
+        state->pool = weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : share / 4);
         state->pending = weft_pending_new(settings->max_pending_tasks);
         state->task_memory = weft_task_memory_new();
         if (state->pool == NULL || state->pending == NULL || state->task_memory == NULL) {

@@ -19,6 +19,7 @@
     each(LOCAL_RANKS) \
     each(MACHINE) \
     each(MAX_PENDING_TASKS) \
+    each(MEMORY_BYTES) \
     each(MPI_DEVICES) \
     each(NCCL) \
     each(ON_ERROR) \

@@ -5,6 +5,7 @@
 #include "comm/check_spmd.h"
 #include "tensor/actions.h"
 #include "tensor/explained.h"
+#include "tensor/memory.h"
 #include "tensor/regions.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
@@ -213,6 +214,10 @@ bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_
 
 static weft_status perform_to_layout(const weft_call *call, weft_tensor *outputs[])
 {
+    if (weft_layout_of(call->inputs[0]) != call->details->layout &&
+        !weft_check_memory(call->function, "tensor", 1, &call->details->layout)) {
+        return weft_latest_status();
+    }
     if (weft_runtime.explained != NULL) {
         weft_explain_move(call->function, weft_layout_of(call->inputs[0]), call->details->layout);
     }

@@ -8,7 +8,7 @@ static const char *const complex_gradients[] = {
     "fft",   "rfft", "irfft", "fftn", "rfftn",        "irfftn",  "hfft",  "ihfft",        "fftshift",
     "dct",   "dst",
     "cholesky", "cholesky_solve", "triangular_solve", "solve", "solve_vector", "inverse", "det", "slogdet", "qr", "eigh", "svd", "pinv",
-    "lstsq", "matrix_power", "matrix_exp", "lu_factor", "lu_solve", "lu",
+    "lstsq", "matrix_power", "matrix_exp", "eig", "cond", "lu_factor", "lu_solve", "lu",
 };
 
 #endif

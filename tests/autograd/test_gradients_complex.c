@@ -171,6 +171,14 @@ static weft_tensor *eigenvectors(weft_tensor *a)
     return weft_mul(without_phases(vectors), weft_unsqueeze(values, -2));
 }
 
+/* Sums over the eigenvalues, which are in no order, of numbers without phases. */
+static weft_tensor *any_eigenvectors(weft_tensor *a)
+{
+    weft_tensor *vectors, *values = weft_eig(squares(a), &vectors);
+    weft_tensor *sizes = weft_square(weft_abs(vectors));
+    return weft_matmul(weft_complex(sizes, weft_zeros_like(sizes)), weft_unsqueeze(weft_square(values), -1));
+}
+
 /* The phases of a pair of vectors cancel. */
 static weft_tensor *singular_vectors(weft_tensor *a)
 {
@@ -232,6 +240,9 @@ FUNCTION(qr, qr_both(a))
 FUNCTION(qr_q, weft_qr(a, NULL))
 FUNCTION(eigenvalues, weft_eigh(hermitian(squares(a)), true, NULL))
 FUNCTION(vectors, eigenvectors(a))
+FUNCTION(any_eigenvalues, weft_sum(weft_square(weft_eig(squares(a), NULL)), -1, false))
+FUNCTION(any_vectors, any_eigenvectors(a))
+FUNCTION(condition, weft_cond(squares(a)))
 FUNCTION(singular_values, weft_svd(a, NULL, NULL))
 FUNCTION(both_vectors, singular_vectors(a))
 FUNCTION(left, left_vectors(a))
@@ -296,6 +307,7 @@ static const row rows[] = {
     C1("irfft", irfft_padded), C1("irfft", irfft_cut), C1("hfft", hfft), R1("ihfft", ihfft), C1("fftn", fftn), C1("fftn", ifftn),
     MATRICES("cholesky", cholesky), MATRICES("cholesky", cholesky_upper), MATRICES("inverse", inverse_matrix), MATRICES("det", det),
     MATRICES("slogdet", slogdet), MATRICES("slogdet", log_det), MATRICES("eigh", eigenvalues), MATRICES("eigh", vectors),
+    MATRICES("eig", any_eigenvalues), MATRICES("eig", any_vectors), MATRICES("cond", condition),
     SYSTEMS("cholesky_solve", cholesky_solve), SYSTEMS("cholesky_solve", cholesky_solve_upper), SYSTEMS("triangular_solve", triangle),
     SYSTEMS("triangular_solve", triangle_right), SYSTEMS("solve", solve), SYSTEMS("solve_vector", solve_vector),
     MATRICES("lu_factor", lu_factor), MATRIX("lu_factor", lu_factor_any, 3, 5), MATRIX("lu_factor", lu_factor_any, 5, 3),

@@ -259,3 +259,48 @@ batch scaled_columns(const batch *a, const batch *factors)
     }
     return result;
 }
+
+/* ---- hard ones ----------------------------------------------------------------------------------------- */
+
+const char *const hard_names[] = { "Hilbert's matrix",   "a graded matrix",   "a graded positive matrix",
+                                   "a matrix of rank 2", "a matrix of zeros", "Wilkinson's matrix" };
+
+bool is_hermitian(hard_kind kind)
+{
+    return kind != GRADED && kind != RANK_TWO;
+}
+
+static double hard_element(hard_kind kind, double n, int64_t r, int64_t c)
+{
+    const double apart = fabs((double)(r - c)), size = pow(10, -6 * (double)(r + c) / n);
+    switch (kind) {
+    case HILBERT:
+        return 1 / (double)(r + c + 1);
+    case GRADED:
+        return size * (r == c ? 3 : (double)((r * 7 + c * 5) % 9 - 4) / 8);
+    case GRADED_POSITIVE:
+        return size * (r == c ? 3 : 0.5 / ((1 + apart) * (1 + apart)));
+    case RANK_TWO:
+        return ((double)(r + 1) / n) * ((double)(c + 2) / n) + (double)((r % 3) * (c % 4));
+    case WILKINSON:
+        return apart == 0 ? fabs((double)r - n / 2) : apart == 1;
+    default:
+        return 0;
+    }
+}
+
+weft_tensor *hard_matrix(hard_kind kind, weft_dtype type, int64_t rows, int64_t columns, weft_mesh *mesh, const char *placements)
+{
+    number *dense = malloc((size_t)(rows * columns) * sizeof(*dense));
+    weft_placement p;
+    assert_int_equal(weft_placements_parse(placements, 1, &p), WEFT_OK);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        const int64_t r = i / columns, c = i % columns;
+        const double element = hard_element(kind, (double)(rows > columns ? rows : columns), r, c), angle = 0.7 * (double)(r - c);
+        dense[i] = is_complex(type) ? element * (cos(angle) + sin(angle) * _Complex_I) : element;
+    }
+    weft_tensor *a = weft_distribute(WEFT_C128, 2, (const int64_t[]){ rows, columns }, dense, mesh, &p);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    free(dense);
+    return weft_to_type(is_complex(type) ? a : weft_real(a), type);
+}

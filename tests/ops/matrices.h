@@ -44,6 +44,21 @@ void assert_triangle(const batch *a, bool upper, const char *what);
 void check_system(bool left, const batch *a, const batch *b, const batch *x, weft_dtype type, const char *what);
 /* Columns are orthonormal. */
 void assert_orthonormal(const batch *q, weft_dtype type, const char *what);
+/* Matrices that are hard to compute with. */
+typedef enum hard_kind {
+    HILBERT,
+    GRADED,          /* rows and columns of sizes from 1 to 10^-6 */
+    GRADED_POSITIVE, /* the same, and Hermitian */
+    RANK_TWO,
+    ZEROS,
+    WILKINSON, /* clusters of eigenvalues */
+    HARD_KINDS
+} hard_kind;
+extern const char *const hard_names[];
+bool is_hermitian(hard_kind kind);
+/* Complex ones are D A D^H of the real one, for a diagonal D of phases. */
+weft_tensor *hard_matrix(hard_kind kind, weft_dtype type, int64_t rows, int64_t columns, weft_mesh *mesh, const char *placements);
+
 /* The columns times numbers. */
 batch scaled_columns(const batch *a, const batch *factors);
 

@@ -9,88 +9,99 @@
 
 enum { HARD = 12 };
 
-static double hilbert(int64_t r, int64_t c)
+static const char *any_placements(void)
 {
-    return 1 / (double)(r + c + 1);
+    static const char *const placements[] = { "S0", "S1", "S0*5", "R" };
+    return placements[below(4)];
 }
 
-/* Rows and columns of sizes from 1 to 10^-12. */
-static double graded(int64_t r, int64_t c)
+/* `values` receives its values, rounded to its type. */
+static weft_tensor *tensor_of(hard_kind kind, weft_dtype type, weft_mesh *mesh, batch *values)
 {
-    return pow(10, -(double)(r + c) / 2) * (r == c ? 3 : (double)((r * 7 + c * 5) % 9 - 4) / 8);
+    weft_tensor *a = hard_matrix(kind, type, HARD, HARD, mesh, any_placements());
+    *values = read_back(a, type, 2, hard_names[kind]);
+    return a;
 }
 
-static double of_rank_two(int64_t r, int64_t c)
+static void check_qr(weft_tensor *a, weft_dtype type, const batch *values, const char *what)
 {
-    return (double)((r + 1) * (c + 2)) + (double)((r % 3) * (c % 4));
+    weft_tensor *r, *first = weft_qr(a, &r);
+    batch q = read_back(first, type, 2, what), of_r = read_back(r, type, 2, what);
+    assert_orthonormal(&q, type, what);
+    assert_close(values, product_of(&q, &of_r), HARD, values, NULL, type, what);
+    free(q.values), free(of_r.values);
 }
 
-static double zero(int64_t r, int64_t c)
+static void check_svd(weft_tensor *a, weft_dtype type, const batch *values, const char *what)
 {
-    (void)r, (void)c;
-    return 0;
+    weft_tensor *left, *right, *first = weft_svd(a, &left, &right);
+    batch s = read_back(first, real_type(type), 1, what), u = read_back(left, type, 2, what);
+    batch vh = read_back(right, type, 2, what), scaled = scaled_columns(&u, &s), v = adjoint_of(&vh);
+    assert_orthonormal(&u, type, what);
+    assert_orthonormal(&v, type, what);
+    assert_close(values, product_of(&scaled, &vh), HARD, values, NULL, type, what);
+    free(s.values), free(u.values), free(vh.values), free(scaled.values), free(v.values);
 }
 
-/* Clusters of eigenvalues: Wilkinson's. */
-static double wilkinson(int64_t r, int64_t c)
+static void check_eigh(weft_tensor *a, weft_dtype type, const batch *values, const char *what)
 {
-    return r == c ? fabs((double)r - HARD / 2.0) : r - c == 1 || c - r == 1 ? 1 : 0;
+    weft_tensor *vectors, *first = weft_eigh(a, false, &vectors);
+    batch w = read_back(first, real_type(type), 1, what), z = read_back(vectors, type, 2, what), turned = scaled_columns(&z, &w);
+    assert_orthonormal(&z, type, what);
+    assert_close(&turned, product_of(values, &z), HARD, values, NULL, type, what);
+    free(w.values), free(z.values), free(turned.values);
 }
 
-static weft_tensor *tensor_of(weft_mesh *mesh, double (*element)(int64_t, int64_t), batch *values)
+static void check_lu(weft_tensor *a, weft_dtype type, const batch *values, const char *what)
 {
-    double dense[HARD * HARD];
-    *values = new_batch(1, HARD, HARD);
-    for (int64_t i = 0; i < HARD * HARD; i++) {
-        dense[i] = element(i / HARD, i % HARD);
-        values->values[i] = dense[i];
-    }
-    return weft_distribute(WEFT_F64, 2, (const int64_t[]){ HARD, HARD }, dense, mesh, (const weft_placement[]){ weft_shard(0) });
+    weft_tensor *l, *u, *p = weft_lu(a, &l, &u);
+    batch product = read_back(weft_matmul(p, weft_matmul(l, u)), type, 2, what);
+    assert_close(values, product, HARD, values, NULL, type, what);
 }
 
-static void check_decompositions(weft_mesh *mesh, double (*element)(int64_t, int64_t), bool symmetric, const char *what)
+static void check_cholesky(weft_tensor *a, weft_dtype type, const batch *values, const char *what)
 {
-    batch values;
-    weft_tensor *a = tensor_of(mesh, element, &values), *r, *left, *right, *vectors;
-    batch q = read_back(weft_qr(a, &r), WEFT_F64, 2, what), of_r = read_back(r, WEFT_F64, 2, what);
-    assert_orthonormal(&q, WEFT_F64, what);
-    assert_close(&values, product_of(&q, &of_r), HARD, &values, NULL, WEFT_F64, what);
-    batch s = read_back(weft_svd(a, &left, &right), WEFT_F64, 1, what), u = read_back(left, WEFT_F64, 2, what);
-    batch vh = read_back(right, WEFT_F64, 2, what), scaled = scaled_columns(&u, &s), v = adjoint_of(&vh);
-    assert_orthonormal(&u, WEFT_F64, what);
-    assert_orthonormal(&v, WEFT_F64, what);
-    assert_close(&values, product_of(&scaled, &vh), HARD, &values, NULL, WEFT_F64, what);
-    if (symmetric) {
-        batch w = read_back(weft_eigh(a, false, &vectors), WEFT_F64, 1, what), z = read_back(vectors, WEFT_F64, 2, what);
-        batch turned = scaled_columns(&z, &w);
-        assert_orthonormal(&z, WEFT_F64, what);
-        assert_close(&turned, product_of(&values, &z), HARD, &values, NULL, WEFT_F64, what);
-        free(w.values), free(z.values), free(turned.values);
-    }
-    free(values.values), free(q.values), free(of_r.values), free(s.values), free(u.values), free(vh.values), free(scaled.values);
-    free(v.values);
+    batch l = read_back(weft_cholesky(a, false), type, 2, what), other = adjoint_of(&l);
+    assert_close(values, product_of(&l, &other), HARD, values, NULL, type, what);
+    free(l.values), free(other.values);
 }
 
-static void check_solver(weft_mesh *mesh, double (*element)(int64_t, int64_t), const char *what)
+static void check_solver(weft_mesh *mesh, weft_tensor *a, weft_dtype type, const batch *values, const char *what)
 {
-    batch of_a, of_b;
-    weft_tensor *a = tensor_of(mesh, element, &of_a), *b = tensor_of(mesh, wilkinson, &of_b);
-    batch x = read_back(weft_solve(a, b), WEFT_F64, 2, what);
-    check_system(true, &of_a, &of_b, &x, WEFT_F64, what);
-    free(of_a.values), free(of_b.values), free(x.values);
+    batch of_b;
+    weft_tensor *b = tensor_of(WILKINSON, type, mesh, &of_b);
+    batch x = read_back(weft_solve(a, b), type, 2, what);
+    check_system(true, values, &of_b, &x, type, what);
+    free(of_b.values), free(x.values);
 }
 
+/* Each kind in each type. */
 static void test_hard_matrices(void)
 {
+    static const weft_dtype types[] = { WEFT_F32, WEFT_F64, WEFT_C64, WEFT_C128 };
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 3 }, NULL);
-    check_decompositions(mesh, hilbert, true, "Hilbert's matrix");
-    check_decompositions(mesh, graded, false, "a graded matrix");
-    check_decompositions(mesh, of_rank_two, false, "a matrix of rank 2");
-    check_decompositions(mesh, zero, true, "a matrix of zeros");
-    check_decompositions(mesh, wilkinson, true, "Wilkinson's matrix");
-    check_solver(mesh, hilbert, "Hilbert's matrix");
-    check_solver(mesh, graded, "a graded matrix");
-    check_solver(mesh, wilkinson, "Wilkinson's matrix");
+    for (int i = 0; i < 4 * HARD_KINDS; i++) {
+        const hard_kind kind = i / 4;
+        const weft_dtype type = types[i % 4];
+        const char *what = hard_names[kind];
+        batch values;
+        weft_scope_begin();
+        weft_tensor *a = tensor_of(kind, type, mesh, &values);
+        check_qr(a, type, &values, what);
+        check_svd(a, type, &values, what);
+        check_lu(a, type, &values, what);
+        if (is_hermitian(kind)) {
+            check_eigh(a, type, &values, what);
+        }
+        if (kind == GRADED_POSITIVE) {
+            check_cholesky(a, type, &values, what);
+        }
+        if (kind == GRADED || kind == WILKINSON || (kind == HILBERT && real_type(type) == WEFT_F64)) {
+            check_solver(mesh, a, type, &values, what);
+        }
+        free(values.values);
+        weft_scope_end();
+    }
 }
 
 /* ---- one matrix that ranks share ----------------------------------------------------------------------- */
@@ -159,6 +170,18 @@ static void check_shared_triangle(weft_mesh *mesh, weft_dtype type, int64_t n, c
     assert_no_error();
 }
 
+static void check_shared_graded(weft_mesh *mesh, weft_dtype type, const char *placements)
+{
+    enum { SIZE = 515 };
+    weft_scope_begin();
+    weft_tensor *a = hard_matrix(GRADED_POSITIVE, type, SIZE, SIZE, mesh, placements), *l = weft_cholesky(a, false);
+    double residual = norm_of_all(weft_sub(weft_matmul(l, adjoint_tensor(l)), a)) / (SIZE * norm_of_all(a) * epsilon_of(type) / 2);
+    if (!(residual <= ALLOWED)) {
+        fail_msg("cholesky of a graded %s matrix, %s: the residual is %.3g", weft_dtype_name(type), placements, residual);
+    }
+    weft_scope_end();
+}
+
 /* QR and singular values of a tall one, and the first system that has no solution. */
 static void check_tall(weft_mesh *mesh, weft_dtype type, int64_t m, int64_t n, const char *placements)
 {
@@ -192,6 +215,7 @@ static void test_shared(void)
         check_tall(mesh, any_type(), 20000, 3, "S0"); /* more rows than a square matrix may have */
         check_tall(mesh, any_type(), 20000, 3, "R");
         weft_scope_end();
+        check_shared_graded(mesh, any_type(), placements[below(5)]);
         for (size_t i = 0; i < sizeof(placements) / sizeof(placements[0]); i++) {
             weft_scope_begin();
             check_shared(mesh, any_type(), below(2) ? 512 : 512 + below(60), placements[i], below(2));

@@ -136,11 +136,6 @@ static void test_shared(void)
 
 enum { HARD = 530 };
 
-static double graded(int64_t r, int64_t c)
-{
-    return pow(10, -(double)(r + c) / 100) * (r == c ? 3 : (double)((r * 7 + c * 5) % 9 - 4) / 8);
-}
-
 /* All exchanges are needed, the farthest first. */
 static double turned(int64_t r, int64_t c)
 {
@@ -153,11 +148,6 @@ static double of_signs(int64_t r, int64_t c)
     uint64_t x = (uint64_t)(r * HARD + c + 1) * 0x9E3779B97F4A7C15u;
     x = (x ^ (x >> 29)) * 0xBF58476D1CE4E5B9u;
     return (x >> 40) % 2 == 0 ? 1 : -1;
-}
-
-static double wilkinson(int64_t r, int64_t c)
-{
-    return r == c ? fabs((double)r - HARD / 2.0) : r - c == 1 || c - r == 1 ? 1 : 0;
 }
 
 static weft_tensor *tensor_of(weft_mesh *mesh, double (*element)(int64_t, int64_t), const char *placements)
@@ -175,14 +165,21 @@ static weft_tensor *tensor_of(weft_mesh *mesh, double (*element)(int64_t, int64_
 
 static void test_hard(void)
 {
-    static double (*const elements[])(int64_t, int64_t) = { graded, turned, of_signs, wilkinson };
-    static const char *const names[] = { "a graded matrix", "a turned matrix", "a matrix of signs", "Wilkinson's matrix" };
+    static double (*const elements[])(int64_t, int64_t) = { turned, of_signs };
+    static const char *const names[] = { "a turned matrix", "a matrix of signs" };
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 3 }, NULL);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 2; i++) {
         weft_scope_begin();
         weft_tensor *a = tensor_of(mesh, elements[i], i % 2 == 0 ? "S0" : "S1*48");
         check_factors(a, names[i]);
         check_systems(a, names[i]);
+        weft_scope_end();
+    }
+    for (hard_kind kind = 0; kind < HARD_KINDS; kind++) { /* pivots are found among rounding errors */
+        weft_scope_begin();
+        weft_tensor *a = hard_matrix(kind, any_type(), HARD, HARD, mesh, kind % 2 == 0 ? "S0*40" : "S1"), *l, *u, *p = weft_lu(a, &l, &u);
+        const double size = norm_of_all(a);
+        assert_residual(weft_matmul(p, weft_matmul(l, u)), a, HARD, size > 0 ? size : 1, hard_names[kind], "P L U");
         weft_scope_end();
     }
 }

@@ -204,13 +204,14 @@ static void case_determinant(void)
 
 static void case_qr(void)
 {
-    int64_t first[2], m = any_order(), n = any_order(), k = m < n ? m : n;
+    const bool complete = below(2);
+    int64_t first[2], m = any_order(), n = any_order(), k = complete || m < n ? m : n;
     int dims = any_batch(first);
     batch values;
     char what[400];
     complex_operand a = make_matrices(any_mesh(), any_type(), dims, first, m, n, ANY, &values);
-    weft_tensor *second, *result = weft_qr(a.tensor, &second);
-    batch q = read_back(result, a.dtype, 2, text_of("qr", &a, what, sizeof(what))), r = read_back(second, a.dtype, 2, what);
+    weft_tensor *second, *result = (complete ? weft_qr_complete : weft_qr)(a.tensor, &second);
+    batch q = read_back(result, a.dtype, 2, text_of(complete ? "complete qr" : "qr", &a, what, sizeof(what))), r = read_back(second, a.dtype, 2, what);
     assert_shape(result, dims, first, 2, (const int64_t[]){ m, k });
     assert_shape(second, dims, first, 2, (const int64_t[]){ k, n });
     assert_triangle(&r, true, what);
@@ -263,6 +264,50 @@ static void case_eigh(void)
     assert_same_values(&w, &alone, real, what);
     free(values.values), free(w.values), free(v.values), free(scaled.values), free(alone.values);
     release_complex(&a);
+}
+
+/* A V = V D, columns of length 1; and the trace. */
+static void case_eig(void)
+{
+    int64_t first[2], n = any_order();
+    int dims = any_batch(first);
+    batch values;
+    char what[400];
+    complex_operand a = make_matrices(any_mesh(), any_type(), dims, first, n, n, ANY, &values);
+    weft_dtype type = real_type(a.dtype) == WEFT_F32 ? WEFT_C64 : WEFT_C128;
+    weft_tensor *vectors, *result = weft_eig(a.tensor, &vectors);
+    batch w = read_back(result, type, 1, text_of("eig", &a, what, sizeof(what))), v = read_back(vectors, type, 2, what);
+    assert_shape(result, dims, first, 1, &n);
+    batch scaled = scaled_columns(&v, &w);
+    assert_close(&scaled, product_of(&values, &v), (double)n, &values, NULL, type, what);
+    for (int64_t i = 0; i < v.count * n; i++) {
+        double length = 0;
+        for (int64_t r = 0; r < n; r++) {
+            length += pow(cabs(*at(&v, i / n, r, i % n)), 2);
+        }
+        assert_true(fabs(length - 1) <= ALLOWED * (double)n * epsilon_of(type));
+    }
+    free(values.values), free(w.values), free(v.values), free(scaled.values);
+    release_complex(&a);
+}
+
+/* Matrices of a known rank, and their condition numbers by singular values. */
+static void case_rank(void)
+{
+    const int64_t m = 2 + below(5), n = 2 + below(5), least = m < n ? m : n, k = 1 + below(least), shape[2] = { m, n };
+    weft_mesh *mesh = any_mesh();
+    const weft_dtype type = any_type();
+    weft_tensor *left = weft_randn(type, 2, (const int64_t[]){ m, k }, mesh, NULL), *right = weft_randn(type, 2, (const int64_t[]){ k, n }, mesh, NULL);
+    weft_tensor *a = weft_matmul(left, right), *s = weft_to_type(weft_svd(a, NULL, NULL), WEFT_F64);
+    int64_t rank = -1;
+    double condition = -1, all[8];
+    assert_int_equal(weft_to_host(weft_matrix_rank(a, 1e-5), &rank, sizeof(rank)), WEFT_OK);
+    assert_int_equal(weft_to_host(s, all, sizeof(double) * (size_t)least), WEFT_OK);
+    assert_int_equal(rank, all[k - 1] > 1e-5 * all[0] ? k : rank); /* some happen to be near singular */
+    assert_int_equal(weft_tensor_item(weft_to_type(weft_cond(a), WEFT_F64), &condition), WEFT_OK);
+    assert_true(fabs(condition / (all[0] / all[least - 1]) - 1) < 1e-5 || (isinf(condition) && all[least - 1] == 0));
+    assert_int_equal(weft_to_host(weft_matrix_rank(weft_zeros(type, 2, shape, mesh, NULL), -1), &rank, sizeof(rank)), WEFT_OK);
+    assert_int_equal(rank, 0);
 }
 
 static void case_svd(void)
@@ -383,6 +428,7 @@ static const family families[] = {
     { "cholesky", case_cholesky },       { "triangular", case_triangular }, { "solve", case_solve }, { "inverse", case_inverse },
     { "lu", case_lu },
     { "determinant", case_determinant }, { "qr", case_qr },                 { "eigh", case_eigh },   { "svd", case_svd },
+    { "eig", case_eig }, { "rank", case_rank },
 };
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 60, 1, NULL };

@@ -73,6 +73,11 @@ static void check_shared(weft_mesh *mesh, weft_dtype type, int64_t m, int64_t n,
     weft_tensor *a = weft_randn(type, 2, (const int64_t[]){ m, n }, mesh, &p), *before = weft_scale(a, 1), *r, *q = weft_qr(a, &r);
     check_factors(a, q, r, what);
     check_least_squares(a, what);
+    if (m > n && below(2)) {
+        weft_tensor *all_r, *all = weft_qr_complete(a, &all_r);
+        check_factors(a, all, all_r, what);
+        assert_true(norm_of_all(weft_sub(weft_slice(all, 1, 0, n, 1), q)) == 0);
+    }
     assert_true(norm_of_all(weft_sub(a, before)) == 0);
 }
 
@@ -93,49 +98,44 @@ static void test_shared(void)
     }
 }
 
+/* Of a tall matrix whose rows ranks share, of one without columns, and no gradient but of wide ones. */
+static void test_complete(void)
+{
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 2 }, NULL);
+    const weft_placement rows = weft_shard(0);
+    weft_tensor *tall = weft_randn(WEFT_F64, 2, (const int64_t[]){ 200, 7 }, mesh, &rows), *r, *q = weft_qr_complete(tall, &r), *gradient;
+    assert_int_equal(weft_tensor_size(q, 1), 200);
+    check_factors(tall, q, r, "a tall matrix");
+    weft_tensor *none = weft_zeros(WEFT_F64, 2, (const int64_t[]){ 5, 0 }, mesh, NULL);
+    q = weft_qr_complete(none, &r);
+    check_factors(none, q, r, "a matrix without columns");
+    weft_tensor *wide = weft_randn(WEFT_C128, 2, (const int64_t[]){ 4, 6 }, mesh, NULL);
+    for (int i = 0; i < 2; i++) {
+        weft_tensor *a = i == 0 ? wide : tall, *loss;
+        assert_int_equal(weft_set_requires_grad(a, true), WEFT_OK);
+        q = weft_qr_complete(a, &r);
+        loss = weft_sum(weft_square(weft_abs(r)), WEFT_ALL_DIMS, false);
+        assert_int_equal(weft_gradients(1, &loss, NULL, 1, &a, false, &gradient), i == 0 ? WEFT_OK : WEFT_ERR_UNSUPPORTED);
+        /* |R|^2 = |A|^2 */
+        assert_true(i == 1 || norm_of_all(weft_sub(gradient, weft_scale(a, 2))) <= 1e-13 * norm_of_all(a));
+    }
+    assert_error(WEFT_ERR_UNSUPPORTED, "weft_qr_complete: no gradient of the complete decomposition of 200 rows and 7 columns");
+}
+
 /* ---- hard ones ------------------------------------------------------------------------------------------ */
 
 enum { ROWS = 530, COLUMNS = 517 };
 
-static double hilbert(int64_t r, int64_t c)
-{
-    return 1 / (double)(r + c + 1);
-}
-
-static double graded(int64_t r, int64_t c)
-{
-    return pow(10, -(double)(r + c) / 40) * (r == c ? 3 : (double)((r * 7 + c * 5) % 9 - 4) / 8);
-}
-
-static double of_rank_two(int64_t r, int64_t c)
-{
-    return (double)((r + 1) * (c + 2)) + (double)((r % 3) * (c % 4));
-}
-
-static double zero(int64_t r, int64_t c)
-{
-    (void)r, (void)c;
-    return 0;
-}
-
 static void test_hard(void)
 {
-    static double (*const elements[])(int64_t, int64_t) = { hilbert, graded, of_rank_two, zero };
-    static const char *const names[] = { "Hilbert's matrix", "a graded matrix", "a matrix of rank 2", "a matrix of zeros" };
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 3 }, NULL);
-    double *dense = malloc(sizeof(double) * ROWS * COLUMNS);
-    for (int i = 0; i < 4; i++) {
-        const int64_t m = i % 2 == 0 ? ROWS : COLUMNS, n = ROWS + COLUMNS - m;
-        const weft_placement p = placement_of(i % 2 == 0 ? "S0" : "S1*48");
-        for (int64_t e = 0; e < m * n; e++) {
-            dense[e] = elements[i](e / n, e % n);
-        }
+    for (hard_kind kind = 0; kind < HARD_KINDS; kind++) {
+        const int64_t m = kind % 2 == 0 ? ROWS : COLUMNS, n = ROWS + COLUMNS - m;
         weft_scope_begin();
-        weft_tensor *a = weft_distribute(WEFT_F64, 2, (const int64_t[]){ m, n }, dense, mesh, &p), *r, *q = weft_qr(a, &r);
-        check_factors(a, q, r, names[i]);
+        weft_tensor *a = hard_matrix(kind, any_type(), m, n, mesh, kind % 2 == 0 ? "S0" : "S1*48"), *r, *q = weft_qr(a, &r);
+        check_factors(a, q, r, hard_names[kind]);
         weft_scope_end();
     }
-    free(dense);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------ */
@@ -199,7 +199,7 @@ static void test_memory(void)
 static void test_single_calls(void **state)
 {
     (void)state;
-    static void (*const calls[])(void) = { test_memory, test_shared, test_hard, test_gradients };
+    static void (*const calls[])(void) = { test_memory, test_shared, test_complete, test_hard, test_gradients };
     run_single_calls(7, sizeof(calls) / sizeof(calls[0]), calls);
 }
 

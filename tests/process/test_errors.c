@@ -367,6 +367,7 @@ static void test_environment(void **state)
         { THIS_ROW, "WEFT_BITS", "exact" },
         { THIS_ROW, "WEFT_POOL_BYTES", "-1" },
         { THIS_ROW, "WEFT_CACHE_BYTES", "-1" },
+        { THIS_ROW, "WEFT_MEMORY_BYTES", "-1" },
         { THIS_ROW, "WEFT_TIMEOUT_S", "soon" },
         { THIS_ROW, "WEFT_PANEL_BYTES", "0" },
         { THIS_ROW, "WEFT_PANEL_ROWS", "0" },

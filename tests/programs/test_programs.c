@@ -172,7 +172,7 @@ static const char *const reached_seldom[] = { "attention_state", "attention_fini
                                               "cholesky", "cholesky_panel", "cholesky_update", "cholesky_solve", "triangular_solve", "lu_factor", "lu_panel",
                                               "lu_update", "lu_exchange", "qr_panel", "qr_update", "row_order", "lu", "lu_solve", "solve",
                                               "solve_vector", "inverse", "cofactors", "lu_det", "lu_slogdet", "det", "slogdet", "qr",
-                                              "eigh", "svd", "pinv", "lstsq", "matrix_power", "matrix_exp",
+                                              "eigh", "eig", "svd", "pinv", "lstsq", "matrix_power", "matrix_exp", "matrix_rank", "cond",
                                               /* only one input has a gradient: oracle, autograd/test_gradients.c */
                                               "zeta",
                                               /* ops/test_optimizer_kinds.c, on random layouts as well */
@@ -283,8 +283,10 @@ static const char *const not_in_the_table[] = {
     "weft_explain_begin", "weft_explain_end", "weft_explain",
     /* Matrices must not be singular. */
     "weft_cholesky", "weft_cholesky_solve", "weft_triangular_solve", "weft_solve", "weft_inverse", "weft_det", "weft_slogdet", "weft_qr",
+    "weft_qr_complete",
     "weft_lu_factor", "weft_lu_solve", "weft_lu",
     "weft_eigh", "weft_svd", "weft_pinv", "weft_lstsq", "weft_matrix_power", "weft_matrix_exp",
+    "weft_eig", "weft_matrix_rank", "weft_cond",
     /* Modules make no tensors but by the functions that they are given. */
     "weft_module_create", "weft_module_destroy", "weft_module_add_child", "weft_module_add_parameter", "weft_module_add_buffer",
     "weft_module_set_tensor", "weft_module_parameter", "weft_module_buffer", "weft_module_use", "weft_module_child",

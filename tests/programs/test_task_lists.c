@@ -321,7 +321,9 @@ static void check_linear_algebra(void)
         assert_non_null(weft_slogdet(a, &second));
         assert_non_null(weft_matrix_exp(a));
         assert_non_null(weft_qr(a, &second));
+        assert_non_null(weft_qr_complete(a, &second));
         assert_non_null(weft_eigh(a, false, &second));
+        assert_non_null(weft_eig(a, &second));
         assert_non_null(weft_svd(a, &second, &third));
     }
     assert_int_equal(weft_set_requires_grad(many, true), WEFT_OK);

@@ -67,8 +67,12 @@ void try_operations(const call_arguments *arguments, bool (*wanted)(const char *
     TRY(weft_det, tensor);
     TRY(weft_slogdet, tensor, &other);
     TRY(weft_qr, tensor, &other);
+    TRY(weft_qr_complete, tensor, &other);
     TRY(weft_eigh, tensor, false, &other);
+    TRY(weft_eig, tensor, &other);
     TRY(weft_svd, tensor, &other, NULL);
+    TRY(weft_matrix_rank, tensor, -1);
+    TRY(weft_cond, tensor);
     TRY(weft_pinv, tensor, -1);
     TRY(weft_lstsq, tensor, line, -1);
     TRY(weft_matrix_power, tensor, 2);
