@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <starpu.h>
+#include <weft/build.h>
 #include <weft/weft.h>
 
 static const char usage[] =
