@@ -253,6 +253,47 @@ WEFT_API weft_status weft_hdf5_save_ex(const char *path, int n, const char *cons
  * WEFT_ERR_DTYPE. */
 WEFT_API weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 
+/* ---- Zarr -------------------------------------------------------------------------------------------------- */
+
+/** How weft_zarr_save() stores arrays. Zero-initialise it and set the fields you need. */
+typedef struct weft_zarr_options {
+    size_t size;         /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+    const char *codec;   /**< "zstd" or "gzip"; NULL: no compression */
+    int level;           /**< of the codec: from 1 (fast) to 9 for gzip, to 22 for zstd; 0: 3 */
+    int64_t chunk_bytes; /**< most bytes of a chunk before compression, at least 16; 0: 16 MiB */
+} weft_zarr_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_zarr_options_init(weft_zarr_options *options)
+{
+    const weft_zarr_options all = { sizeof(all), NULL, 0, 0 };
+    *options = all;
+}
+
+/** weft_checkpoint_save() to a Zarr store, version 3: a folder, in which each tensor is an array of chunks in files of their own.
+ * Processes write beside each other, each the chunks of its own shards. BLOCKS. Chunks have checksums (crc32c). Their borders are borders
+ * of shards: shards of one size are cut into equal chunks of at most chunk_bytes. A tensor whose shards have no such chunks (sizes
+ * without a common divisor) is first redistributed to equal rows. Partial is reduced. Names with '/' are put into groups. The arrays
+ * have the attributes "name", "dtype" and "layout", and dimensions named NAME.dim0, NAME.dim1, ... (NAME: after the last '/'), by which xarray reads them.
+ *
+ * The store is written to PATH.tmp, and takes the place of an old one at once when all of it is on disk. Only an old store that
+ * weft_zarr_save() has written is replaced, with all that is in the folder; anything else at PATH or PATH.tmp is WEFT_ERR_IO.
+ *
+ * \param names    n distinct names, UTF-8; no part between '/' is empty, ".", "..", "zarr.json", begins with "__" or has a
+ *                 backslash, and no name is a group of another
+ * \param options  NULL: none
+ *
+ * \return as weft_checkpoint_save(); WEFT_ERR_DTYPE for floating types of 8 bits; WEFT_ERR_UNSUPPORTED if weft was built without the
+ *         codec's library. After an error the old store is unchanged, unless the message says "renamed". */
+WEFT_API weft_status weft_zarr_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
+                                    const weft_zarr_options *options);
+/** weft_checkpoint_load() from a Zarr store, version 3, on a file system, which may come from another program. BLOCKS. A name is the
+ * path of an array in the store; "": the store is an array itself. Each process reads only the chunks that its shards need, and chunks
+ * that are missing have the fill value. Types must be the same. It reads regular grids, default keys and those of version 2, and the
+ * codecs bytes (both orders), transpose, gzip, zstd, crc32c and sharding_indexed; WEFT_ERR_UNSUPPORTED for others. Damaged metadata
+ * and chunks are WEFT_ERR_IO, and no tensor has changed. */
+WEFT_API weft_status weft_zarr_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
+
 WEFT_END_DECLS
 
 #endif

@@ -354,16 +354,7 @@ bool weft_hdf5_create(const char *path, int n, const char *const names[], const 
 
 /* ---- parts ------------------------------------------------------------------------------------------------------ */
 
-static bool is_empty(const weft_hdf5_part *part)
-{
-    bool empty = false;
-    for (int d = 0; d < part->layout->ndim; d++) {
-        empty |= part->extent[d] == 0;
-    }
-    return empty;
-}
-
-static bool transfer_part(const use *u, hid_t dataset, const weft_hdf5_part *part, bool write)
+static bool transfer_part(const use *u, hid_t dataset, const weft_box_part *part, bool write)
 {
     int ndim = part->layout->ndim;
     hsize_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
@@ -385,22 +376,22 @@ static bool transfer_part(const use *u, hid_t dataset, const weft_hdf5_part *par
     return done;
 }
 
-bool weft_hdf5_write(const char *path, int num_parts, const weft_hdf5_part parts[], weft_outcome *outcome)
+void weft_hdf5_write(const char *path, int num_parts, const weft_box_part parts[], weft_outcome *outcome)
 {
     use u = { .path = path, .outcome = outcome, .file = -1 };
     bool done = begin(&u, H5F_ACC_RDWR);
     for (int i = 0; i < num_parts && done; i++) {
         hid_t dataset = H5Dopen2(u.file, parts[i].name, H5P_DEFAULT);
         done = (dataset >= 0 || fail(&u, "open", parts[i].name)) &&
-               (is_empty(&parts[i]) || transfer_part(&u, dataset, &parts[i], true));
+               (weft_box_part_is_empty(&parts[i]) || transfer_part(&u, dataset, &parts[i], true));
         if (dataset >= 0) {
             H5Dclose(dataset);
         }
     }
-    return end(&u, done);
+    end(&u, done);
 }
 
-static bool check_dataset(hid_t dataset, const weft_hdf5_part *part, weft_outcome *outcome)
+static bool check_dataset(hid_t dataset, const weft_box_part *part, weft_outcome *outcome)
 {
     const weft_layout *layout = part->layout;
     hsize_t sizes[H5S_MAX_RANK];
@@ -429,7 +420,7 @@ static bool check_dataset(hid_t dataset, const weft_hdf5_part *part, weft_outcom
     return same_type && same_shape;
 }
 
-static bool read_part(const use *u, const weft_hdf5_part *part)
+static bool read_part(const use *u, const weft_box_part *part)
 {
     hid_t dataset = H5Dopen2(u->file, part->name, H5P_DEFAULT);
     if (dataset < 0) {
@@ -442,17 +433,17 @@ static bool read_part(const use *u, const weft_hdf5_part *part)
         return false;
     }
     bool done = check_dataset(dataset, part, u->outcome) &&
-                (is_empty(part) || transfer_part(u, dataset, part, false));
+                (weft_box_part_is_empty(part) || transfer_part(u, dataset, part, false));
     H5Dclose(dataset);
     return done;
 }
 
-bool weft_hdf5_read(const char *path, int num_parts, const weft_hdf5_part parts[], weft_outcome *outcome)
+void weft_hdf5_read(const char *path, int num_parts, const weft_box_part parts[], weft_outcome *outcome)
 {
     use u = { .path = path, .outcome = outcome, .file = -1 };
     bool done = begin(&u, H5F_ACC_RDONLY);
     for (int i = 0; i < num_parts && done; i++) {
         done = read_part(&u, &parts[i]);
     }
-    return end(&u, done);
+    end(&u, done);
 }
