@@ -35,6 +35,9 @@ typedef struct weft_zarr_array {
 
 /* WEFT_OK, or a status with why: WEFT_ERR_IO (damaged), WEFT_ERR_UNSUPPORTED, WEFT_ERR_DTYPE, WEFT_ERR_NOMEM. */
 weft_status weft_zarr_parse(const char *text, size_t length, weft_zarr_array *array, char *why, size_t why_size);
+/* NULL: a type that Zarr does not have. */
+const char *weft_zarr_dtype_name(weft_dtype dtype);
+const char *weft_zarr_codec_name(weft_zarr_codec codec);
 /* The zarr.json that weft_zarr_parse() reads so. `name`, `layout`: of the tensor, for readers of attributes. */
 void weft_zarr_add(weft_text *text, const weft_zarr_array *array, const char *name, const char *layout);
 
