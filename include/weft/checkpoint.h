@@ -223,8 +223,8 @@ WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64
  * type. WEFT_F16 and WEFT_BF16 become floating types of 16 bits, WEFT_BOOL the enumeration FALSE, TRUE of h5py; floating types of 8
  * bits are WEFT_ERR_DTYPE. A
  * name with '/' is put into groups. Each dataset has the attributes "name", "dtype" and "layout" (at the time of
- * saving). Processes write one after another, so libhdf5 need not be parallel. WEFT_ERR_UNSUPPORTED if weft was built
- * without libhdf5. */
+ * saving). All processes write at once, each its values at their places in the file, so libhdf5 need not be parallel.
+ * WEFT_ERR_UNSUPPORTED if weft was built without libhdf5. */
 WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 /** How weft_hdf5_save_ex() stores datasets. Zero-initialise it and set the fields you need. */
 typedef struct weft_hdf5_options {
@@ -243,7 +243,7 @@ static inline void weft_hdf5_options_init(weft_hdf5_options *options)
 /** weft_hdf5_save() with options; NULL: none. BLOCKS. Datasets in chunks have checksums (Fletcher's, of HDF5), so that a load
  * notices damage; bytes are sorted by significance before compression (HDF5's shuffle). A chunk is at most the shard of the first rank,
  * and divides its extents if that does not need twice as many chunks. Where shards of one size consist of whole chunks, no chunk is
- * written twice. Tensors without dimensions or elements are stored
+ * written twice. Processes write chunks one after another, because libhdf5 decides where they are. Tensors without dimensions or elements are stored
  * as by weft_hdf5_save(). WEFT_ERR_UNSUPPORTED also if libhdf5 was built without gzip. */
 WEFT_API weft_status weft_hdf5_save_ex(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
                                        const weft_hdf5_options *options);

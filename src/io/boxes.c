@@ -17,6 +17,17 @@ bool weft_box_part_is_empty(const weft_box_part *part)
     return empty;
 }
 
+bool weft_box_step(int ndim, const int64_t first[], const int64_t end[], int64_t at[])
+{
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (++at[d] < end[d]) {
+            return true;
+        }
+        at[d] = first[d];
+    }
+    return false;
+}
+
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
 weft_tensor_impl *weft_boxes_snapshot(const char *function, weft_tensor_impl *tensor)

@@ -14,6 +14,8 @@ typedef struct weft_box_part {
 } weft_box_part;
 
 bool weft_box_part_is_empty(const weft_box_part *part);
+/* The next index between `first` and `end`, the last dimension first. False: there is none. */
+bool weft_box_step(int ndim, const int64_t first[], const int64_t end[], int64_t at[]);
 
 /* Writes or reads parts of the file at a path; failures go to the outcome. Parts of one tensor follow each other. */
 typedef void weft_boxes_step(const char *path, int num_parts, const weft_box_part parts[], weft_outcome *outcome);

@@ -1,4 +1,4 @@
-/* HDF5 files: another writer on the hooks of hooks.c. Processes take turns, with serial libhdf5. */
+/* HDF5 files: another writer on the hooks of hooks.c, with serial libhdf5. Processes write values side by side, and chunks in turns. */
 #include <weft/checkpoint.h>
 
 #include <stdio.h>
@@ -84,6 +84,28 @@ static weft_status write_in_turn(const save_request *request, const char *path, 
     return status;
 }
 
+/* All processes at once, in a file that the first one creates before. */
+static weft_status write_at_once(const save_request *request, const char *path, weft_tensor_impl *const tensors[])
+{
+    const weft_file_call *call = &request->call;
+    weft_outcome outcome = { .status = WEFT_OK };
+    int64_t mine[WEFT_OUTCOME_NUMBERS], *all = calloc((size_t)weft_runtime.num_processes * WEFT_OUTCOME_NUMBERS, sizeof(*all));
+    if (all == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for the outcomes of processes");
+    }
+    if (weft_runtime.process == 0) {
+        create(request, path, tensors, &outcome);
+    }
+    weft_status status = weft_outcome_broadcast(call->function, 0, &outcome);
+    if (status == WEFT_OK) {
+        weft_boxes_write(call, path, tensors, weft_hdf5_write_places, &outcome);
+        memcpy(mine, &outcome, sizeof(outcome));
+        status = weft_outcome_agree(call->function, WEFT_OUTCOME_NUMBERS, mine, all);
+    }
+    free(all);
+    return status;
+}
+
 /* On process 0. */
 static void take_place(const char *temporary, const char *path, weft_outcome *outcome)
 {
@@ -102,7 +124,9 @@ static weft_status save(const save_request *request, const char *temporary, weft
         tensors[i] = weft_boxes_snapshot(call->function, weft_tensor_get(call->tensors[i]));
         status = tensors[i] == NULL ? weft_latest_status() : WEFT_OK;
     }
-    status = status == WEFT_OK ? write_in_turn(request, temporary, tensors) : status;
+    if (status == WEFT_OK) { /* libhdf5 decides where chunks are */
+        status = (request->options.chunk_bytes > 0 ? write_in_turn : write_at_once)(request, temporary, tensors);
+    }
     weft_outcome outcome = { .status = WEFT_OK };
     if (status == WEFT_OK && weft_runtime.process == 0) {
         take_place(temporary, call->path, &outcome);

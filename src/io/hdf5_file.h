@@ -13,6 +13,9 @@ bool weft_hdf5_create(const char *path, int n, const char *const names[], const 
                       const weft_hdf5_options *options, weft_outcome *outcome);
 /* Whether libhdf5 has gzip. */
 bool weft_hdf5_compresses(void);
+/* All processes at once: datasets without chunks, whose places in the file are known. */
+void weft_hdf5_write_places(const char *path, int num_parts, const weft_box_part parts[], weft_outcome *outcome);
+/* One process after the other: datasets of any kind. */
 void weft_hdf5_write(const char *path, int num_parts, const weft_box_part parts[], weft_outcome *outcome);
 /* The datasets have the types and shapes of the parts; `parts` may be empty boxes. Reads them. */
 void weft_hdf5_read(const char *path, int num_parts, const weft_box_part parts[], weft_outcome *outcome);

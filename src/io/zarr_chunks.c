@@ -32,18 +32,6 @@ static bool fail_memory(const use *u)
 
 /* ---- boxes ---------------------------------------------------------------------------------------------------------- */
 
-/* The next index between `first` and `end`, the last dimension first. False: there is none. */
-static bool step(int ndim, const int64_t first[], const int64_t end[], int64_t at[])
-{
-    for (int d = ndim - 1; d >= 0; d--) {
-        if (++at[d] < end[d]) {
-            return true;
-        }
-        at[d] = first[d];
-    }
-    return false;
-}
-
 /* The cells of a grid that meet a box. */
 static void cells_of(int ndim, const weft_box *box, const int64_t cell[], int64_t first[], int64_t end[])
 {
@@ -122,7 +110,7 @@ static void copy_box(int ndim, const weft_box *box, size_t size, const side *to,
         for (int64_t i = 0; i < run; i++) { /* not vectorised */
             memcpy(out + i * stride_to * (int64_t)size, in + i * stride_from * (int64_t)size, size);
         }
-    } while (step(last, box->offset, end, at));
+    } while (weft_box_step(last, box->offset, end, at));
 }
 
 static side side_of(const weft_box_part *part)
@@ -388,7 +376,7 @@ static bool read_shard(use *u, int file, int64_t bytes, const int64_t shard_at[]
             number = number * along + at[d] - shard_at[d] * along;
         }
         done = !has_elements(u, &chunk) || read_indexed(u, file, bytes, index + 2 * number, &chunk);
-    } while (done && step(array->ndim, first, end, at));
+    } while (done && weft_box_step(array->ndim, first, end, at));
     free(index);
     return done;
 }
@@ -449,7 +437,7 @@ static bool read_array(use *u)
     do {
         const weft_box cell = cell_at(&u->array, u->array.chunk, at);
         done = !has_elements(u, &cell) || read_cell(u, at, &cell);
-    } while (done && step(u->array.ndim, first, end, at));
+    } while (done && weft_box_step(u->array.ndim, first, end, at));
     return done;
 }
 
@@ -522,7 +510,7 @@ static bool write_array(use *u)
         memcpy(at, first, sizeof(at));
         do {
             done = write_chunk(u, &u->parts[i], at);
-        } while (done && step(u->array.ndim, first, end, at));
+        } while (done && weft_box_step(u->array.ndim, first, end, at));
     }
     return done;
 }
