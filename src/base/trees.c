@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* nftw(), syscall() */
 #include "base/trees.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -19,6 +20,19 @@ bool weft_tree_exists(const char *path)
 {
     struct stat about;
     return lstat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+bool weft_tree_has_only(const char *path, const char *name)
+{
+    DIR *folder = opendir(path);
+    bool only = folder != NULL;
+    for (const struct dirent *entry; only && (entry = readdir(folder)) != NULL;) {
+        only = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, name) == 0;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return only;
 }
 
 const char *weft_tree_make(const char *path)

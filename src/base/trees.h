@@ -8,6 +8,8 @@
 /* A new folder, or one that is there already; no link. */
 const char *weft_tree_make(const char *path);
 bool weft_tree_exists(const char *path);
+/* Whether a folder has nothing but perhaps an entry of this name. */
+bool weft_tree_has_only(const char *path, const char *name);
 /* With all that is in it. */
 const char *weft_tree_remove(const char *path);
 /* All folders of the tree: their entries are on disk. */

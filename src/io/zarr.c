@@ -292,10 +292,12 @@ static uint64_t number_of_store(const char *path, weft_outcome *outcome)
     return number;
 }
 
-/* That nothing but a store of weft's stands at a path. */
-static void check_place(const char *path, weft_outcome *outcome)
+/* That nothing but a store of weft's stands at a path. `begun`: also one that a killed save has only begun. */
+static void check_place(const char *path, bool begun, weft_outcome *outcome)
 {
-    if (weft_disk_is_taken(path) && (!weft_tree_exists(path) || number_of_store(path, outcome) == 0)) {
+    const bool ours = weft_tree_exists(path) &&
+                      (number_of_store(path, outcome) != 0 || (begun && weft_tree_has_only(path, "zarr.json")));
+    if (weft_disk_is_taken(path) && !ours) {
         weft_outcome_fail(outcome, WEFT_ERR_IO, "%.200s is no Zarr store that weft has written: remove it, or choose another path", path);
     }
 }
@@ -385,8 +387,8 @@ static void create(const save_request *request, const char *temporary, const wef
                    uint64_t number, weft_outcome *outcome)
 {
     const weft_file_call *call = &request->call;
-    check_place(call->path, outcome);
-    check_place(temporary, outcome);
+    check_place(call->path, false, outcome);
+    check_place(temporary, true, outcome);
     if (outcome->status == WEFT_OK) {
         remove_store(temporary, outcome);
     }
@@ -407,7 +409,7 @@ static void take_place(const char *temporary, const char *path, weft_outcome *ou
         weft_outcome_fail_disk(outcome, temporary, failed);
         return;
     }
-    check_place(path, outcome);
+    check_place(path, false, outcome);
     failed = outcome->status == WEFT_OK ? weft_tree_exchange(temporary, path, &done) : NULL;
     if (failed != NULL) {
         weft_outcome_fail_disk(outcome, path, failed);

@@ -108,6 +108,8 @@ class Bytes(Stores):
         self.assertIn("is no Zarr store that weft has written", self.write("a.zarr", status=1))
         self.assertEqual(os.listdir(self.path("a.zarr")), ["mine"])
         os.mkdir(self.path("b.zarr.tmp"))
+        self.write("b.zarr")  # that of a save which was killed at once
+        os.makedirs(self.path("b.zarr.tmp", "mine"))
         self.assertIn("is no Zarr store that weft has written", self.write("b.zarr", status=1))
 
     def test_missing_chunks_and_gzip(self):
