@@ -223,8 +223,8 @@ WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64
  * type. WEFT_F16 and WEFT_BF16 become floating types of 16 bits, WEFT_BOOL the enumeration FALSE, TRUE of h5py; floating types of 8
  * bits are WEFT_ERR_DTYPE. A
  * name with '/' is put into groups. Each dataset has the attributes "name", "dtype" and "layout" (at the time of
- * saving). Processes write one after another, so libhdf5 need not be parallel. WEFT_ERR_UNSUPPORTED if weft was built
- * without libhdf5. */
+ * saving). All processes write at once, each its values at their places in the file, so libhdf5 need not be parallel.
+ * WEFT_ERR_UNSUPPORTED if weft was built without libhdf5. */
 WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 /** How weft_hdf5_save_ex() stores datasets. Zero-initialise it and set the fields you need. */
 typedef struct weft_hdf5_options {
@@ -243,7 +243,7 @@ static inline void weft_hdf5_options_init(weft_hdf5_options *options)
 /** weft_hdf5_save() with options; NULL: none. BLOCKS. Datasets in chunks have checksums (Fletcher's, of HDF5), so that a load
  * notices damage; bytes are sorted by significance before compression (HDF5's shuffle). A chunk is at most the shard of the first rank,
  * and divides its extents if that does not need twice as many chunks. Where shards of one size consist of whole chunks, no chunk is
- * written twice. Tensors without dimensions or elements are stored
+ * written twice. Processes write chunks one after another, because libhdf5 decides where they are. Tensors without dimensions or elements are stored
  * as by weft_hdf5_save(). WEFT_ERR_UNSUPPORTED also if libhdf5 was built without gzip. */
 WEFT_API weft_status weft_hdf5_save_ex(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
                                        const weft_hdf5_options *options);
@@ -252,6 +252,47 @@ WEFT_API weft_status weft_hdf5_save_ex(const char *path, int n, const char *cons
  * them: narrower integers or floating numbers, or integers that the floating type holds without rounding. Other types are
  * WEFT_ERR_DTYPE. */
 WEFT_API weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
+
+/* ---- Zarr -------------------------------------------------------------------------------------------------- */
+
+/** How weft_zarr_save() stores arrays. Zero-initialise it and set the fields you need. */
+typedef struct weft_zarr_options {
+    size_t size;         /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+    const char *codec;   /**< "zstd" or "gzip"; NULL: no compression */
+    int level;           /**< of the codec: from 1 (fast) to 9 for gzip, to 22 for zstd; 0: 3 */
+    int64_t chunk_bytes; /**< most bytes of a chunk before compression, at least 16; 0: 16 MiB */
+} weft_zarr_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_zarr_options_init(weft_zarr_options *options)
+{
+    const weft_zarr_options all = { sizeof(all), NULL, 0, 0 };
+    *options = all;
+}
+
+/** weft_checkpoint_save() to a Zarr store, version 3: a folder, in which each tensor is an array of chunks in files of their own.
+ * Processes write beside each other, each the chunks of its own shards. BLOCKS. Chunks have checksums (crc32c). Their borders are borders
+ * of shards: shards of one size are cut into equal chunks of at most chunk_bytes. A tensor whose shards have no such chunks (sizes
+ * without a common divisor) is first redistributed to equal rows. Partial is reduced. Names with '/' are put into groups. The arrays
+ * have the attributes "name", "dtype" and "layout", and dimensions named NAME.dim0, NAME.dim1, ... (NAME: after the last '/'), by which xarray reads them.
+ *
+ * The store is written to PATH.tmp, and takes the place of an old one at once when all of it is on disk. Only an old store that
+ * weft_zarr_save() has written is replaced, with all that is in the folder; anything else at PATH or PATH.tmp is WEFT_ERR_IO.
+ *
+ * \param names    n distinct names, UTF-8; no part between '/' is empty, ".", "..", "zarr.json", begins with "__" or has a
+ *                 backslash, and no name is a group of another
+ * \param options  NULL: none
+ *
+ * \return as weft_checkpoint_save(); WEFT_ERR_DTYPE for floating types of 8 bits; WEFT_ERR_UNSUPPORTED if weft was built without the
+ *         codec's library. After an error the old store is unchanged, unless the message says "renamed". */
+WEFT_API weft_status weft_zarr_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[],
+                                    const weft_zarr_options *options);
+/** weft_checkpoint_load() from a Zarr store, version 3, on a file system, which may come from another program. BLOCKS. A name is the
+ * path of an array in the store; "": the store is an array itself. Each process reads only the chunks that its shards need, and chunks
+ * that are missing have the fill value. Types must be the same. It reads regular grids, default keys and those of version 2, and the
+ * codecs bytes (both orders), transpose, gzip, zstd, crc32c and sharding_indexed; WEFT_ERR_UNSUPPORTED for others. Damaged metadata
+ * and chunks are WEFT_ERR_IO, and no tensor has changed. */
+WEFT_API weft_status weft_zarr_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 
 WEFT_END_DECLS
 

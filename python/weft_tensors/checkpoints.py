@@ -163,6 +163,24 @@ def load_hdf5(path: Any, state: Any) -> None:
     given.loaded()
 
 
+def save_zarr(path: Any, state: Any, *, codec: Optional[str] = None, level: int = 0, chunk_bytes: int = 0) -> None:
+    """save_checkpoint() as arrays of a Zarr store, version 3: in chunks of at most chunk_bytes, compressed by "zstd" or "gzip"."""
+    given = _State(state)
+    names, values = given.names, given.values
+    options = _api.weft_zarr_options(ctypes.sizeof(_api.weft_zarr_options), None if codec is None else codec.encode(), level, chunk_bytes)
+    _settle(values)
+    check(_lib.weft_zarr_save(str(path).encode(), len(names), _names(names), tensors(values), byref(options)))
+
+
+def load_zarr(path: Any, state: Any) -> None:
+    """load_checkpoint() from arrays of a Zarr store, version 3."""
+    given = _State(state)
+    names, values = given.names, given.values
+    _settle(values)
+    check(_lib.weft_zarr_load(str(path).encode(), len(names), _names(names), tensors(values)))
+    given.loaded()
+
+
 def checkpoint_contents(path: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
     """The file's tensors: their types and shapes by name. Every process reads."""
     handle = _lib.weft_checkpoint_open(str(path).encode())
@@ -179,4 +197,5 @@ def checkpoint_contents(path: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
         check(_lib.weft_checkpoint_close(handle))
 
 
-__all__ = ["Saving", "checkpoint_contents", "load_checkpoint", "load_hdf5", "save_checkpoint", "save_checkpoint_async", "save_hdf5"]
+__all__ = ["Saving", "checkpoint_contents", "load_checkpoint", "load_hdf5", "load_zarr", "save_checkpoint",
+           "save_checkpoint_async", "save_hdf5", "save_zarr"]

@@ -152,7 +152,20 @@ const char *weft_disk_finish(int file)
 #define NOT_DURABLE "renamed, but a crash of the machine may undo it: "
 
 /* Some file systems cannot sync a folder, and say EINVAL. */
-static const char *sync_folder_of(const char *path)
+bool weft_disk_sync_folder(const char *path)
+{
+    int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0) {
+        return false;
+    }
+    bool done = fsync(file) == 0 || errno == EINVAL;
+    int reason = errno;
+    close(file);
+    errno = reason;
+    return done;
+}
+
+const char *weft_disk_sync_folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     size_t length = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
@@ -162,16 +175,11 @@ static const char *sync_folder_of(const char *path)
     }
     memcpy(folder, length == 0 ? "." : path, length == 0 ? 1 : length);
     folder[length == 0 ? 1 : length] = '\0';
-    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(folder);
-    if (file < 0) {
-        return NOT_DURABLE "open the folder";
-    }
-    bool failed = fsync(file) != 0 && errno != EINVAL;
+    bool done = weft_disk_sync_folder(folder);
     int reason = errno;
-    close(file);
+    free(folder);
     errno = reason;
-    return failed ? NOT_DURABLE "fsync of the folder" : NULL;
+    return done ? NULL : NOT_DURABLE "fsync of the folder";
 }
 
 const char *weft_disk_rename(const char *from, const char *to, bool *renamed)
@@ -179,7 +187,7 @@ const char *weft_disk_rename(const char *from, const char *to, bool *renamed)
     struct stat about;
     const char *wrong = stat(to, &about) == 0 ? why_not(&about) : NULL;
     *renamed = wrong == NULL && rename(from, to) == 0;
-    return *renamed ? sync_folder_of(to) : wrong != NULL ? wrong : "rename";
+    return *renamed ? weft_disk_sync_folder_of(to) : wrong != NULL ? wrong : "rename";
 }
 
 /* An empty file of its own takes the name first, because rename() would replace another's. */

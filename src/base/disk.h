@@ -29,6 +29,10 @@ const char *weft_disk_finish(int file);
 const char *weft_disk_rename(const char *from, const char *to, bool *renamed);
 /* The same, and fails with EEXIST where `to` is the name of anything. */
 const char *weft_disk_rename_new(const char *from, const char *to, bool *renamed);
+/* The entries of a folder are on disk. False with errno. */
+bool weft_disk_sync_folder(const char *path);
+/* The same of the folder that a path lies in: a failure after a rename. */
+const char *weft_disk_sync_folder_of(const char *path);
 /* Whether a name is that of anything, also of a link that leads nowhere. */
 bool weft_disk_is_taken(const char *path);
 /* After a failure: removes what weft_disk_create() has made, and nothing that stood in its way. */

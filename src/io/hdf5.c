@@ -1,16 +1,13 @@
-/* HDF5 files: another writer on the hooks of hooks.c. Processes take turns, with serial libhdf5. */
+/* HDF5 files: another writer on the hooks of hooks.c, with serial libhdf5. Processes write values side by side, and chunks in turns. */
 #include <weft/checkpoint.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "arrays/arrays.h"
 #include "base/disk.h"
 #include "codelets/types.h"
-#include "io/check.h"
 #include "io/hdf5_file.h"
-#include "io/rows.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
 
@@ -47,96 +44,12 @@ weft_status weft_hdf5_load(const char *path, int n, const char *const names[], w
 }
 #else
 
-/* The outcome of one process, on all of them. A status with the error kept. */
-static weft_status broadcast(const char *function, int process, weft_outcome *outcome)
-{
-    int64_t numbers[WEFT_OUTCOME_NUMBERS];
-    memcpy(numbers, outcome, sizeof(numbers));
-    if (!weft_numbers_broadcast(function, process, WEFT_OUTCOME_NUMBERS, numbers)) {
-        return weft_latest_status();
-    }
-    memcpy(outcome, numbers, sizeof(*outcome));
-    return weft_outcome_report(function, outcome);
-}
-
 /* ---- saving ----------------------------------------------------------------------------------------------------- */
-
-/* A tensor of its own, so that it can be acquired; Replicate for Partial, and of boxes. In the innermost scope. NULL with the
- * error kept. */
-static weft_tensor_impl *without_partial(const char *function, weft_tensor_impl *tensor)
-{
-    const weft_layout *layout = weft_layout_like(function, tensor->layout, tensor->layout->dtype);
-    layout = layout == NULL ? NULL : weft_layout_of_boxes(function, layout);
-    weft_tensor_impl *reduced = layout == NULL ? NULL : weft_tensor_to_layout(function, tensor, layout);
-    return reduced != tensor ? reduced : weft_snapshot(function, tensor);
-}
 
 typedef struct save_request {
     weft_file_call call;
     weft_hdf5_options options;
 } save_request;
-
-/* What this process writes: the items of all tensors. */
-typedef struct own_items {
-    int count;
-    weft_checkpoint_chunk *chunks;
-    weft_hdf5_part *parts;
-    int *of;         /* the tensor of each part */
-} own_items;
-
-static bool items_new(own_items *items, int n, weft_tensor_impl *const tensors[])
-{
-    int64_t most = (int64_t)n * weft_runtime.local_ranks + 1;
-    *items = (own_items){ .chunks = calloc((size_t)most, sizeof(*items->chunks)),
-                          .parts = calloc((size_t)most, sizeof(*items->parts)),
-                          .of = calloc((size_t)most, sizeof(int)) };
-    bool done = items->chunks != NULL && items->parts != NULL && items->of != NULL;
-    for (int i = 0; i < n && done; i++) {
-        int first = items->count;
-        items->count += weft_tensor_write_items(tensors[i]->handle, weft_runtime.local_ranks, items->chunks + first);
-        for (int k = first; k < items->count; k++) {
-            items->of[k] = i;
-        }
-    }
-    return done;
-}
-
-static void items_free(own_items *items)
-{
-    free(items->chunks);
-    free(items->parts);
-    free(items->of);
-}
-
-/* Acquires all, writes them, releases them. */
-static void write_items(const weft_file_call *call, const char *path, weft_tensor_impl *const tensors[],
-                        weft_outcome *outcome)
-{
-    own_items items;
-    if (!items_new(&items, call->n, tensors)) {
-        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, "no memory for the parts of %d tensors", call->n);
-    }
-    int acquired = 0;
-    for (; acquired < items.count && outcome->status == WEFT_OK; acquired++) {
-        const weft_checkpoint_chunk *chunk = &items.chunks[acquired];
-        weft_tensor *tensor = tensors[items.of[acquired]]->handle;
-        void *memory = weft_local_acquire(tensor, chunk->local_rank, WEFT_READ);
-        if (memory == NULL) {
-            weft_outcome_fail(outcome, weft_latest_status(), "%s", weft_kept_message());
-            break;
-        }
-        items.parts[acquired] =
-            (weft_hdf5_part){ call->names[items.of[acquired]], weft_layout_of(tensor), chunk->offset,
-                              chunk->extent, memory };
-    }
-    if (outcome->status == WEFT_OK) {
-        weft_hdf5_write(path, items.count, items.parts, outcome);
-    }
-    for (int i = 0; i < acquired; i++) {
-        weft_local_release(tensors[items.of[i]]->handle, items.chunks[i].local_rank);
-    }
-    items_free(&items);
-}
 
 static void create(const save_request *request, const char *path, weft_tensor_impl *const tensors[], weft_outcome *outcome)
 {
@@ -164,10 +77,32 @@ static weft_status write_in_turn(const save_request *request, const char *path, 
             create(request, path, tensors, &outcome);
         }
         if (p == weft_runtime.process && outcome.status == WEFT_OK) {
-            write_items(call, path, tensors, &outcome);
+            weft_boxes_write(call, path, tensors, weft_hdf5_write, &outcome);
         }
-        status = broadcast(call->function, p, &outcome);
+        status = weft_outcome_broadcast(call->function, p, &outcome);
     }
+    return status;
+}
+
+/* All processes at once, in a file that the first one creates before. */
+static weft_status write_at_once(const save_request *request, const char *path, weft_tensor_impl *const tensors[])
+{
+    const weft_file_call *call = &request->call;
+    weft_outcome outcome = { .status = WEFT_OK };
+    int64_t mine[WEFT_OUTCOME_NUMBERS], *all = calloc((size_t)weft_runtime.num_processes * WEFT_OUTCOME_NUMBERS, sizeof(*all));
+    if (all == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for the outcomes of processes");
+    }
+    if (weft_runtime.process == 0) {
+        create(request, path, tensors, &outcome);
+    }
+    weft_status status = weft_outcome_broadcast(call->function, 0, &outcome);
+    if (status == WEFT_OK) {
+        weft_boxes_write(call, path, tensors, weft_hdf5_write_places, &outcome);
+        memcpy(mine, &outcome, sizeof(outcome));
+        status = weft_outcome_agree(call->function, WEFT_OUTCOME_NUMBERS, mine, all);
+    }
+    free(all);
     return status;
 }
 
@@ -186,15 +121,17 @@ static weft_status save(const save_request *request, const char *temporary, weft
     const weft_file_call *call = &request->call;
     weft_status status = WEFT_OK;
     for (int i = 0; i < call->n && status == WEFT_OK; i++) {
-        tensors[i] = without_partial(call->function, weft_tensor_get(call->tensors[i]));
+        tensors[i] = weft_boxes_snapshot(call->function, weft_tensor_get(call->tensors[i]));
         status = tensors[i] == NULL ? weft_latest_status() : WEFT_OK;
     }
-    status = status == WEFT_OK ? write_in_turn(request, temporary, tensors) : status;
+    if (status == WEFT_OK) { /* libhdf5 decides where chunks are */
+        status = (request->options.chunk_bytes > 0 ? write_in_turn : write_at_once)(request, temporary, tensors);
+    }
     weft_outcome outcome = { .status = WEFT_OK };
     if (status == WEFT_OK && weft_runtime.process == 0) {
         take_place(temporary, call->path, &outcome);
     }
-    status = status == WEFT_OK ? broadcast(call->function, 0, &outcome) : status;
+    status = status == WEFT_OK ? weft_outcome_broadcast(call->function, 0, &outcome) : status;
     if (status != WEFT_OK && weft_runtime.process == 0) {
         weft_disk_remove(temporary);
     }
@@ -292,78 +229,11 @@ weft_status weft_hdf5_save_ex(const char *path, int n, const char *const names[]
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-/* The shards of this process's ranks, read: weft_local_ranks() of each tensor, to be freed. */
-static void read_tensors(const weft_file_call *call, void *shards[], weft_outcome *outcome)
-{
-    int num_parts = 0, ranks = weft_runtime.local_ranks;
-    weft_hdf5_part *parts = calloc((size_t)call->n * (size_t)ranks + 1, sizeof(*parts));
-    weft_shard_info *infos = calloc((size_t)call->n * (size_t)ranks + 1, sizeof(*infos));
-    bool done = parts != NULL && infos != NULL;
-    for (int i = 0; i < call->n * ranks && done; i++) {
-        const weft_layout *layout = weft_layout_of_boxes(call->function, weft_tensor_get(call->tensors[i / ranks])->layout);
-        done = layout != NULL;
-        if (done) {
-            infos[i] = weft_layout_shard(layout, weft_runtime.first_rank + i % ranks);
-            shards[i] = malloc((size_t)infos[i].count * weft_dtype_size(layout->dtype) + 1);
-            done = shards[i] != NULL;
-        }
-        if (done && infos[i].member) {
-            parts[num_parts++] = (weft_hdf5_part){ call->names[i / ranks], layout, infos[i].box.offset, infos[i].box.extent,
-                                                   shards[i] };
-        }
-    }
-    if (done) {
-        weft_hdf5_read(call->path, num_parts, parts, outcome);
-    } else {
-        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, "no memory to read %d tensors", call->n);
-    }
-    free(parts);
-    free(infos);
-}
-
-static weft_status set_tensors(const weft_file_call *call, void *shards[])
-{
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < call->n && status == WEFT_OK; i++) {
-        weft_tensor_impl *target = weft_tensor_get(call->tensors[i]);
-        const weft_layout *layout = weft_layout_of_boxes(call->function, target->layout);
-        weft_tensor_impl *read = layout == NULL ? NULL : weft_tensor_import(call->function, layout,
-                                                    shards + (ptrdiff_t)i * weft_runtime.local_ranks, true);
-        status = read != NULL && weft_tensor_copy_into(call->function, target, read) ? WEFT_OK : weft_latest_status();
-        target->version += status == WEFT_OK;
-    }
-    return status;
-}
-
 static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;
     const weft_file_call *given = call->details->memory;
-    if (!weft_check_file_spmd(given, true)) {
-        return weft_latest_status();
-    }
-    size_t count = (size_t)given->n * (size_t)weft_runtime.local_ranks;
-    void **shards = calloc(count + 1, sizeof(*shards));
-    int64_t *all = calloc((size_t)weft_runtime.num_processes * WEFT_OUTCOME_NUMBERS, sizeof(*all));
-    if (shards == NULL || all == NULL) {
-        free(shards);
-        free(all);
-        return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to load %d tensors", given->n);
-    }
-    weft_outcome outcome = { .status = WEFT_OK };
-    int64_t mine[WEFT_OUTCOME_NUMBERS];
-    read_tensors(given, shards, &outcome);
-    memcpy(mine, &outcome, sizeof(outcome));
-    weft_scope_begin();
-    weft_status status = weft_outcome_agree(call->function, WEFT_OUTCOME_NUMBERS, mine, all);
-    status = status == WEFT_OK ? set_tensors(given, shards) : status;
-    weft_scope_end_own();
-    for (size_t i = 0; i < count; i++) {
-        free(shards[i]);
-    }
-    free(shards);
-    free(all);
-    return status;
+    return weft_check_file_spmd(given, true) ? weft_boxes_load(given, weft_hdf5_read) : weft_latest_status();
 }
 
 weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])

@@ -1,6 +1,7 @@
 #include "io/hdf5_file.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -193,12 +194,13 @@ static bool fail(const use *u, const char *step, const char *name)
 }
 
 /* A file that the first process has made: where this process does not see it, it must not make another one. */
-static const char *open_again(use *u)
+static const char *open_for_writing(const char *path, int *file)
 {
-    const char *failed = weft_disk_open(u->path, &u->disk.file, &u->disk.size);
+    int64_t size;
+    const char *failed = weft_disk_open(path, file, &size);
     if (failed == NULL) {
-        close(u->disk.file);
-        failed = weft_disk_create(u->path, &u->disk.file);
+        close(*file);
+        failed = weft_disk_create(path, file);
     }
     return failed;
 }
@@ -211,7 +213,7 @@ static bool begin(use *u, unsigned flags)
     u->writes = flags != H5F_ACC_RDONLY;
     const char *failed = flags == H5F_ACC_TRUNC    ? weft_disk_create_new(u->path, &u->disk.file)
                          : flags == H5F_ACC_RDONLY ? weft_disk_open(u->path, &u->disk.file, &u->disk.size)
-                                                   : open_again(u);
+                                                   : open_for_writing(u->path, &u->disk.file);
     if (failed != NULL) {
         weft_outcome_fail_disk(u->outcome, u->path, failed);
         return false;
@@ -308,6 +310,8 @@ static hid_t storage_of(const weft_layout *layout, const weft_hdf5_options *opti
         empty |= layout->shape[d] == 0;
     }
     if (options->chunk_bytes == 0 || empty) {
+        H5Pset_alloc_time(storage, H5D_ALLOC_TIME_EARLY); /* processes write to their places by themselves */
+        H5Pset_fill_time(storage, H5D_FILL_TIME_NEVER);
         return storage;
     }
     choose_chunk(layout, options->chunk_bytes, chunk);
@@ -354,16 +358,7 @@ bool weft_hdf5_create(const char *path, int n, const char *const names[], const 
 
 /* ---- parts ------------------------------------------------------------------------------------------------------ */
 
-static bool is_empty(const weft_hdf5_part *part)
-{
-    bool empty = false;
-    for (int d = 0; d < part->layout->ndim; d++) {
-        empty |= part->extent[d] == 0;
-    }
-    return empty;
-}
-
-static bool transfer_part(const use *u, hid_t dataset, const weft_hdf5_part *part, bool write)
+static bool transfer_part(const use *u, hid_t dataset, const weft_box_part *part, bool write)
 {
     int ndim = part->layout->ndim;
     hsize_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
@@ -385,22 +380,88 @@ static bool transfer_part(const use *u, hid_t dataset, const weft_hdf5_part *par
     return done;
 }
 
-bool weft_hdf5_write(const char *path, int num_parts, const weft_hdf5_part parts[], weft_outcome *outcome)
+void weft_hdf5_write(const char *path, int num_parts, const weft_box_part parts[], weft_outcome *outcome)
 {
     use u = { .path = path, .outcome = outcome, .file = -1 };
     bool done = begin(&u, H5F_ACC_RDWR);
     for (int i = 0; i < num_parts && done; i++) {
         hid_t dataset = H5Dopen2(u.file, parts[i].name, H5P_DEFAULT);
         done = (dataset >= 0 || fail(&u, "open", parts[i].name)) &&
-               (is_empty(&parts[i]) || transfer_part(&u, dataset, &parts[i], true));
+               (weft_box_part_is_empty(&parts[i]) || transfer_part(&u, dataset, &parts[i], true));
         if (dataset >= 0) {
             H5Dclose(dataset);
         }
     }
-    return end(&u, done);
+    end(&u, done);
 }
 
-static bool check_dataset(hid_t dataset, const weft_hdf5_part *part, weft_outcome *outcome)
+/* The place of the values of a dataset in the file. False with an outcome. */
+static bool find_place(const use *u, const weft_box_part *part, int64_t *place)
+{
+    hid_t dataset = H5Dopen2(u->file, part->name, H5P_DEFAULT);
+    const haddr_t found = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
+    bool done = found != HADDR_UNDEF || fail(u, "find the values of", part->name);
+    *place = (int64_t)found;
+    if (dataset >= 0) {
+        H5Dclose(dataset);
+    }
+    return done;
+}
+
+/* Writes a box to the place of its dataset, by runs of whole dimensions. NULL, or the step that failed. */
+static const char *write_runs(int file, int64_t place, const weft_box_part *part)
+{
+    const int ndim = part->layout->ndim;
+    const int64_t *shape = part->layout->shape, zero[WEFT_MAX_DIMS] = { 0 };
+    int64_t run = (int64_t)weft_dtype_size(part->layout->dtype), at[WEFT_MAX_DIMS] = { 0 };
+    const int64_t element = run;
+    int outer = ndim; /* dimensions that are stepped through */
+    while (outer > 0 && (outer == ndim || part->extent[outer] == shape[outer])) {
+        run *= part->extent[--outer];
+    }
+    const char *bytes = part->memory, *failed;
+    do {
+        int64_t first = 0;
+        for (int d = 0; d < ndim; d++) {
+            first = first * shape[d] + part->offset[d] + (d < outer ? at[d] : 0);
+        }
+        failed = weft_disk_write(file, bytes, run, place + first * element);
+        bytes += run;
+    } while (failed == NULL && weft_box_step(outer, zero, part->extent, at));
+    return failed;
+}
+
+void weft_hdf5_write_places(const char *path, int num_parts, const weft_box_part parts[], weft_outcome *outcome)
+{
+    use u = { .path = path, .outcome = outcome, .file = -1 };
+    int64_t *places = calloc((size_t)num_parts + 1, sizeof(*places));
+    if (places == NULL) {
+        weft_outcome_fail(outcome, WEFT_ERR_NOMEM, "no memory for the places of %d parts", num_parts);
+        return;
+    }
+    bool done = begin(&u, H5F_ACC_RDONLY);
+    for (int i = 0; i < num_parts && done; i++) {
+        done = weft_box_part_is_empty(&parts[i]) || find_place(&u, &parts[i], &places[i]);
+    }
+    done = end(&u, done);
+    int file = -1;
+    const char *failed = done ? open_for_writing(path, &file) : NULL;
+    for (int i = 0; i < num_parts && done && failed == NULL; i++) {
+        failed = weft_box_part_is_empty(&parts[i]) ? NULL : write_runs(file, places[i], &parts[i]);
+    }
+    const int reason = errno;
+    const char *unfinished = file >= 0 ? weft_disk_finish(file) : NULL;
+    if (failed != NULL) {
+        errno = reason;
+    }
+    failed = failed == NULL ? unfinished : failed;
+    if (failed != NULL) {
+        weft_outcome_fail_disk(outcome, path, failed);
+    }
+    free(places);
+}
+
+static bool check_dataset(hid_t dataset, const weft_box_part *part, weft_outcome *outcome)
 {
     const weft_layout *layout = part->layout;
     hsize_t sizes[H5S_MAX_RANK];
@@ -429,7 +490,7 @@ static bool check_dataset(hid_t dataset, const weft_hdf5_part *part, weft_outcom
     return same_type && same_shape;
 }
 
-static bool read_part(const use *u, const weft_hdf5_part *part)
+static bool read_part(const use *u, const weft_box_part *part)
 {
     hid_t dataset = H5Dopen2(u->file, part->name, H5P_DEFAULT);
     if (dataset < 0) {
@@ -442,17 +503,17 @@ static bool read_part(const use *u, const weft_hdf5_part *part)
         return false;
     }
     bool done = check_dataset(dataset, part, u->outcome) &&
-                (is_empty(part) || transfer_part(u, dataset, part, false));
+                (weft_box_part_is_empty(part) || transfer_part(u, dataset, part, false));
     H5Dclose(dataset);
     return done;
 }
 
-bool weft_hdf5_read(const char *path, int num_parts, const weft_hdf5_part parts[], weft_outcome *outcome)
+void weft_hdf5_read(const char *path, int num_parts, const weft_box_part parts[], weft_outcome *outcome)
 {
     use u = { .path = path, .outcome = outcome, .file = -1 };
     bool done = begin(&u, H5F_ACC_RDONLY);
     for (int i = 0; i < num_parts && done; i++) {
         done = read_part(&u, &parts[i]);
     }
-    return end(&u, done);
+    end(&u, done);
 }

@@ -35,6 +35,17 @@ weft_status weft_outcome_report(const char *function, const weft_outcome *outcom
                                       : weft_fail((weft_status)outcome->status, function, "%s", outcome->text);
 }
 
+weft_status weft_outcome_broadcast(const char *function, int process, weft_outcome *outcome)
+{
+    int64_t numbers[WEFT_OUTCOME_NUMBERS];
+    memcpy(numbers, outcome, sizeof(numbers));
+    if (!weft_numbers_broadcast(function, process, WEFT_OUTCOME_NUMBERS, numbers)) {
+        return weft_latest_status();
+    }
+    memcpy(outcome, numbers, sizeof(*outcome));
+    return weft_outcome_report(function, outcome);
+}
+
 void weft_outcome_take_first(weft_outcome *outcome, int64_t count, const int64_t all[])
 {
     for (int p = 0; p < weft_runtime.num_processes && outcome->status == WEFT_OK; p++) {

@@ -20,6 +20,8 @@ void weft_outcome_fail(weft_outcome *outcome, weft_status status, const char *fo
 void weft_outcome_fail_disk(weft_outcome *outcome, const char *path, const char *step);
 /* Reports it as the error of a function; returns its status. */
 weft_status weft_outcome_report(const char *function, const weft_outcome *outcome);
+/* The outcome of one process, on all of them. A status with the error kept. */
+weft_status weft_outcome_broadcast(const char *function, int process, weft_outcome *outcome);
 
 /* The first failure of any process. `all`: of each process `count` numbers, which begin with its outcome. */
 void weft_outcome_take_first(weft_outcome *outcome, int64_t count, const int64_t all[]);

@@ -7,8 +7,9 @@
  *     rows.h        tensors as row shards: snapshots, and the pieces of the file that each rank has
  *     collection.h  agreement of threads that write in the background
  *     saving.h      a save: a snapshot, a thread, the commit
+ *     boxes.h       tensors as boxes, for HDF5 (hdf5_file.h) and Zarr (zarr_chunks.h; zarr_metadata.h, zarr_codecs.h)
  *
- * The public functions are in save.c, load.c, contents.c, hooks.c and hdf5.c. Nothing here depends on operations. */
+ * The public functions are in save.c, load.c, contents.c, hooks.c, hdf5.c and zarr.c. Nothing here depends on operations. */
 #ifndef WEFT_SRC_IO_ROWS_H
 #define WEFT_SRC_IO_ROWS_H
 

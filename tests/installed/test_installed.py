@@ -185,6 +185,15 @@ class Copy(Folder):
         self.assertIn("weft-profile", weft.run([programs / "weft-profile", "--help"]))
         self.assertIn("weft-run", weft.run([programs / "weft-run", "--help"]))
 
+    def test_selftest(self):
+        program = weft.prefix / "bin" / "weft-selftest"
+        for processes in (0, 2, 3) if weft.mpi else (0,):
+            said = weft.run([program], processes, settings={"WEFT_RANKS": "5"})
+            self.assertIn(f"5 ranks in {max(processes, 1)} processes", said)
+            self.assertEqual(said.count(" right\n"), 4)
+        self.assertIn("usage: weft-selftest", weft.run([program, "--help"]))
+        weft.run([program], settings={"WEFT_RANKS": "many"}, status=1)
+
     def test_profile_finds_what_it_reads(self):
         tools = weft.prefix / "libexec" / "weft" / "tools" / "profile"
         weft.run(["python3", "-B", "-c", "import traces; open(traces.TABLE).close()"], folder=tools)

@@ -82,6 +82,50 @@ class Recipes(unittest.TestCase):
         recipe.spec = Spec()
         self.assertEqual([option for option in recipe.meson_args() if "enabled" in option], [])
 
+    def test_conda_evaluates(self):
+        """conda-build's recipe with a stand-in for its templates: packages, options, programs and files that exist. conda does not run."""
+        text = (packaging / "conda" / "meta.yaml").read_text(encoding="utf-8")
+        values = dict(re.findall(r'{% set (\w+) = "(.*?)" %}', text))
+        self.assertEqual(values, {"version": weft.build["version"]})
+        text = re.sub(r"{%.*?%}", "", text)
+        text = re.sub(r"{{ (\w+) }}", lambda found: values[found[1]], text)
+        text = re.sub(r'{{ compiler\("(\w+)"\) }}', r"\1-compiler", text)
+        self.assertNotIn("{{", text)
+        sections = re.split(r"^(\w+):$", text, flags=re.MULTILINE)
+        told = dict(zip(sections[1::2], sections[2::2]))
+        self.assertLessEqual({"package", "source", "build", "requirements", "test", "about"}, set(told))
+        needed = set(re.findall(r"^    - ([\w-]+)", told["requirements"], re.MULTILINE))
+        self.assertLessEqual({"c-compiler", "meson", "ninja", "pkg-config", "starpu", "libhwloc", "openblas", "openmpi", "hdf5", "zlib", "zstd"},
+                             needed)
+        options = dict(re.findall(r"-D(\w+)=(\w+)", told["build"]))
+        self.assertLessEqual(set(options), set(re.findall(r"^option\('(\w+)'", read("meson_options.txt"), re.MULTILINE)))
+        self.assertEqual({name for name, value in options.items() if value == "enabled"}, {"mpi", "hdf5", "zlib", "zstd"})
+        programs = set(re.findall(r"\b(weft-\w+)", told["test"]))
+        self.assertEqual(programs, {"weft-selftest", "weft-plan"})
+        self.assertTrue(all((weft.prefix / "bin" / name).exists() for name in programs))
+        self.assertTrue((packaging / "conda" / re.search(r"path: (\S+)", told["source"])[1] / "meson.build").exists())
+        self.assertIn("license: BSD-3-Clause", told["about"])
+
+    def test_debian_lists_what_is_installed(self):
+        """Each pattern of the packages' lists finds something, and nothing that is installed is forgotten. script/bare_root --packages
+        builds them."""
+        debian = packaging / "debian"
+        self.assertIn(f"weft ({weft.build['version']})", (debian / "changelog").read_text(encoding="utf-8"))
+        self.assertIn(f"Package: libweft{weft.build['soversion']}\n", (debian / "control").read_text(encoding="utf-8"))
+        rules = (debian / "rules").read_text(encoding="utf-8")
+        self.assertLessEqual(set(re.findall(r"-D(\w+)=", rules)), set(re.findall(r"^option\('(\w+)'", read("meson_options.txt"), re.MULTILINE)))
+        listed = set()
+        for file in [*debian.glob("*.install"), debian / "not-installed"]:
+            for line in file.read_text(encoding="utf-8").splitlines():
+                if not line.startswith("#"):
+                    # Here there is no folder of an architecture.
+                    found = list(weft.prefix.glob(line.removeprefix("usr/").replace("lib/*/", weft.build["libdir"] + "/")))
+                    self.assertTrue(found, (file.name, line))
+                    listed.update(found)
+        installed = {path for path in weft.prefix.rglob("*") if not path.is_dir()}
+        forgotten = [path for path in installed if not listed & {path, *path.parents}]
+        self.assertEqual(forgotten, [])
+
     def test_versions(self):
         easybuild = [recipe for recipe in RECIPES if recipe.name.startswith(f"weft-{weft.build['version']}-")]
         self.assertEqual(len(easybuild), 1)

@@ -1,6 +1,7 @@
 /* No test: writes the file that test_safetensors.py reads, to the path of its first argument, in files of as many bytes as the second
  * one says. With the path of a checkpoint as third argument: its tensors instead. If the paths end in ".h5", the files are HDF5's for
- * test_hdf5.py, compressed as the second argument says. */
+ * test_hdf5.py, compressed as the second argument says; if they end in ".zarr", Zarr stores for test_zarr.py, by gzip of that level, or by
+ * zstd of its negative, and in more types. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,11 @@ static const row rows[] = {
     { "f16", WEFT_F16, 1, { 9 } },      { "bf16", WEFT_BF16, 1, { 7 } },  { "i64", WEFT_I64, 1, { 11 } },
     { "i32", WEFT_I32, 2, { 2, 6 } },   { "u8", WEFT_U8, 1, { 13 } },     { "scalar", WEFT_F32, 0, { 0 } },
     { "empty", WEFT_F32, 2, { 0, 4 } }, { "\xc3\xbc \"quoted\"\\\n", WEFT_F32, 1, { 3 } },
+    { "more/i8", WEFT_I8, 2, { 5, 5 } }, { "more/i16", WEFT_I16, 1, { 17 } }, { "more/u16", WEFT_U16, 2, { 7, 3 } },
+    { "more/u32", WEFT_U32, 1, { 9 } }, { "more/u64", WEFT_U64, 3, { 3, 4, 5 } }, { "more/c/c64", WEFT_C64, 2, { 3, 5 } },
+    { "more/c/c128", WEFT_C128, 1, { 11 } },
 };
-enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+enum { ALL_ROWS = sizeof(rows) / sizeof(rows[0]), ROWS = ALL_ROWS - 7 /* without those of Zarr alone */ };
 
 /* Element i is i % 100. */
 static weft_tensor *make(const row *r, weft_mesh *mesh)
@@ -57,9 +61,11 @@ static weft_status save(const char *path, long long number, int n, const char *c
     static const char *const keys[] = { "step", "\xe2\x82\xac" }, *const values[] = { "1200", "a \"text\"\\ with\ttabs" };
     const weft_checkpoint_options options = { .num_entries = 2, .keys = keys, .values = values, .max_file_bytes = number };
     const weft_hdf5_options stored = { .compression = (int)number, .chunk_bytes = number > 0 ? 48 : 0 };
+    const weft_zarr_options arrays = { .codec = number > 0 ? "gzip" : number < 0 ? "zstd" : NULL, .level = abs((int)number), .chunk_bytes = 48 };
     const char *dot = strrchr(path, '.');
-    return dot != NULL && strcmp(dot, ".h5") == 0 ? weft_hdf5_save_ex(path, n, names, tensors, &stored)
-                                                  : weft_checkpoint_save(path, n, names, tensors, &options);
+    return dot != NULL && strcmp(dot, ".zarr") == 0 ? weft_zarr_save(path, n, names, tensors, &arrays)
+           : dot != NULL && strcmp(dot, ".h5") == 0 ? weft_hdf5_save_ex(path, n, names, tensors, &stored)
+                                                    : weft_checkpoint_save(path, n, names, tensors, &options);
 }
 
 int main(int argc, char *argv[])
@@ -72,13 +78,16 @@ int main(int argc, char *argv[])
     weft_mesh *mesh = weft_mesh_create(2, (const int64_t[]){ 2, 2 }, NULL);
     const char *names[MOST];
     weft_tensor *tensors[MOST];
-    const bool hdf5 = strstr(argv[1], ".h5") != NULL, copies = argc > 3;
-    int n = copies && !hdf5 ? load(argv[3], MOST, mesh, names, tensors) : ROWS;
-    for (int i = 0; i < ROWS && (hdf5 || !copies); i++) {
-        names[i] = rows[i].name;
+    const bool zarr = strstr(argv[1], ".zarr") != NULL, hdf5 = strstr(argv[1], ".h5") != NULL, copies = argc > 3, known = zarr || hdf5;
+    int n = copies && !known ? load(argv[3], MOST, mesh, names, tensors) : zarr ? ALL_ROWS : ROWS;
+    for (int i = 0; i < n && (known || !copies); i++) {
+        names[i] = zarr && strchr(rows[i].name, '\\') != NULL ? "\xc3\xbc \"quoted\"" : rows[i].name;
         tensors[i] = copies ? weft_zeros_like(make(&rows[i], mesh)) : make(&rows[i], mesh);
     }
-    weft_status status = n < 0 ? weft_last_status() : hdf5 && copies ? weft_hdf5_load(argv[3], n, names, tensors) : WEFT_OK;
+    weft_status status = n < 0 ? weft_last_status()
+                         : zarr && copies ? weft_zarr_load(argv[3], n, names, tensors)
+                         : hdf5 && copies ? weft_hdf5_load(argv[3], n, names, tensors)
+                                          : WEFT_OK;
     status = status == WEFT_OK ? save(argv[1], argc > 2 ? atoll(argv[2]) : 0, n, names, tensors) : status;
     if (status != WEFT_OK) {
         fprintf(stderr, "%s\n", weft_last_error());

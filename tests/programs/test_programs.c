@@ -255,6 +255,7 @@ static const char *const not_in_the_table[] = {
     "weft_checkpoint_num_tensors", "weft_checkpoint_index", "weft_checkpoint_tensor", "weft_checkpoint_tensor_file",
     "weft_checkpoint_metadata",
     "weft_tensor_write_items", "weft_tensor_chunks", "weft_tensor_shard_at", "weft_hdf5_save", "weft_hdf5_save_ex", "weft_hdf5_load",
+    "weft_zarr_save", "weft_zarr_load",
     "weft_checkpoint_num_keys", "weft_checkpoint_key", "weft_checkpoint_random_states",
     "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_grad", "weft_zero_grad", "weft_backward",
     "weft_backward", "weft_gradients", "weft_detach", "weft_no_grad_begin", "weft_no_grad_end",

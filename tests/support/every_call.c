@@ -203,6 +203,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_hdf5_save, "/dev/null/file", 1, names_of_list, list);
     TRY(weft_hdf5_save_ex, "/dev/null/file", 1, names_of_list, list, NULL);
     TRY(weft_hdf5_load, "/dev/null/file", 1, names_of_list, list);
+    TRY(weft_zarr_save, "/dev/null/file", 1, names_of_list, list, NULL);
+    TRY(weft_zarr_load, "/dev/null/file", 1, names_of_list, list);
     /* <weft/mesh.h> */
     TRY(weft_mesh_create, 2, ones, NULL);
     TRY(weft_mesh_of_ranks, 2, ones, (int[]){ 0 }, NULL);

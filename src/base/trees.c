@@ -1,0 +1,98 @@
+#define _GNU_SOURCE /* nftw(), syscall() */
+#include "base/trees.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/disk.h"
+
+enum { OPEN_FOLDERS = 16, EXCHANGE = 2 /* RENAME_EXCHANGE of Linux */ };
+
+bool weft_tree_exists(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+bool weft_tree_has_only(const char *path, const char *name)
+{
+    DIR *folder = opendir(path);
+    bool only = folder != NULL;
+    for (const struct dirent *entry; only && (entry = readdir(folder)) != NULL;) {
+        only = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, name) == 0;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return only;
+}
+
+const char *weft_tree_make(const char *path)
+{
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && weft_tree_exists(path))) {
+        return NULL;
+    }
+    return "mkdir";
+}
+
+static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *place)
+{
+    (void)about;
+    (void)place;
+    return kind == FTW_DP ? rmdir(path) : unlink(path);
+}
+
+const char *weft_tree_remove(const char *path)
+{
+    return nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0 ? NULL : "remove";
+}
+
+static int sync_entry(const char *path, const struct stat *about, int kind, struct FTW *place)
+{
+    (void)about;
+    (void)place;
+    return kind != FTW_D || weft_disk_sync_folder(path) ? 0 : -1;
+}
+
+const char *weft_tree_sync(const char *path)
+{
+    return nftw(path, sync_entry, OPEN_FOLDERS, FTW_PHYS) == 0 ? NULL : "fsync of a folder";
+}
+
+/* Where the file system cannot exchange names: by a third one, which a crash may leave. */
+static bool exchange_in_steps(const char *from, const char *to)
+{
+    char *aside = malloc(strlen(from) + sizeof(".old"));
+    if (aside == NULL) {
+        return false;
+    }
+    sprintf(aside, "%s.old", from);
+    bool moved = rename(to, aside) == 0, done = moved && rename(from, to) == 0;
+    const int reason = errno;
+    if (moved && rename(aside, done ? from : to) != 0 && done) {
+        done = false;
+    }
+    free(aside);
+    errno = done ? 0 : reason;
+    return done;
+}
+
+const char *weft_tree_exchange(const char *from, const char *to, bool *done)
+{
+    *done = false;
+    if (!weft_tree_exists(to)) {
+        *done = rename(from, to) == 0;
+    } else {
+        *done = syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, EXCHANGE) == 0 ||
+                ((errno == EINVAL || errno == ENOSYS) && exchange_in_steps(from, to));
+    }
+    return *done ? weft_disk_sync_folder_of(to) : "rename";
+}

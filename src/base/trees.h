@@ -1,0 +1,21 @@
+/* Folders that weft writes as a whole: a tree beside the one that it replaces. Functions return as those of base/disk.h. None follows a
+ * link inside of a tree. */
+#ifndef WEFT_SRC_BASE_TREES_H
+#define WEFT_SRC_BASE_TREES_H
+
+#include <stdbool.h>
+
+/* A new folder, or one that is there already; no link. */
+const char *weft_tree_make(const char *path);
+bool weft_tree_exists(const char *path);
+/* Whether a folder has nothing but perhaps an entry of this name. */
+bool weft_tree_has_only(const char *path, const char *name);
+/* With all that is in it. */
+const char *weft_tree_remove(const char *path);
+/* All folders of the tree: their entries are on disk. */
+const char *weft_tree_sync(const char *path);
+/* `from` becomes `to`, durably. A folder at `to` is exchanged for it, at once where the file system can, and is at `from` then. *done may
+ * be true with a failure, as in weft_disk_rename(). */
+const char *weft_tree_exchange(const char *from, const char *to, bool *done);
+
+#endif
