@@ -20,7 +20,7 @@ bool weft_sort_part(const weft_sorted_part *p, int64_t wanted);
 /* Merges sorted runs, of which number i has the values from starts[i] to starts[i + 1] - 1: equal values in the order of the runs.
  * given[]: the values' indices; NULL if p->indices is. `first` is not read. False: no memory. */
 bool weft_merge_runs(const weft_sorted_part *p, int64_t num_runs, const int64_t starts[], const int64_t given[]);
-/* How many values of a sorted part have smaller keys: of p->values. */
-int64_t weft_keys_below(const weft_sorted_part *p, uint64_t key);
+/* How many values of a sorted part, p->values, have smaller keys: at least `low`, at most `high`. */
+int64_t weft_keys_below(const weft_sorted_part *p, uint64_t key, int64_t low, int64_t high);
 
 #endif

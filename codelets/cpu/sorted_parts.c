@@ -136,9 +136,8 @@ bool weft_merge_runs(const weft_sorted_part *p, int64_t num_runs, const int64_t 
     return true;
 }
 
-int64_t weft_keys_below(const weft_sorted_part *p, uint64_t key)
+int64_t weft_keys_below(const weft_sorted_part *p, uint64_t key, int64_t low, int64_t high)
 {
-    int64_t low = 0, high = p->count;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
         uint64_t at;

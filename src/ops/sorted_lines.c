@@ -1,5 +1,5 @@
-/* Sorting of a line in parts. Each rank sorts its own part. The ranks find the key at each border of parts together, four bits at a
- * time from the highest on, by counting the elements with smaller keys: exactly, as no sample would. Then each element goes once to the rank
+/* Sorting of a line in parts. Each rank sorts its own part. The ranks find the key at each border of parts together, a digit of some bits
+ * after the other from the highest on, by counting the elements with smaller keys: exactly, as no sample would. Then each element goes once to the rank
  * that it belongs to, which merges the sorted runs that it gets. Of elements with the key of a border, those of earlier ranks come
  * first, as in a stable sort of the whole line.
  *
@@ -21,7 +21,7 @@
 #include "tensor/state.h"
 
 enum {
-    DIGIT = 4, DIGITS = 1 << DIGIT, ROUNDS = 64 / DIGIT,
+    BITS = 8, FEW_BITS = 4, FEW_PARTS = 16, /* of a digit: each takes a reduction, of 2^bits numbers for each border */
     BELOW = 0, EQUAL, NUMBERS, /* of a part and a border: elements with keys below that of the border, and with that key */
     LEAST_LENGTH = 1 << 16,    /* shorter lines take longer to agree on than to bring together */
     MOST_PARTS = 1 << 16
@@ -32,7 +32,7 @@ static int64_t least_length = LEAST_LENGTH;
 /* What tasks know. There is a border behind each part but the last. */
 typedef struct cuts {
     bool descending;
-    int shift;      /* of the digit that is being found */
+    int bits, shift; /* of the digit that is being found */
     int64_t parts;
     int64_t ends[]; /* of parts, in the line */
 } cuts;
@@ -82,52 +82,65 @@ static void sort_part(const weft_local_call *call)
     }
 }
 
-static uint64_t candidate(const cuts *c, int64_t prefix, int digit)
+/* For each border and each value of the next digit: how many keys of the part are smaller. */
+static void count_candidates(const cuts *c, const weft_sorted_part *p, const int64_t prefixes[], int64_t counts[])
 {
-    return (uint64_t)prefix | (uint64_t)digit << c->shift;
-}
-
-/* Inputs: a sorted part, the digits found so far. For each border and each value of the next digit: how many keys of the part are smaller. */
-static void count_candidates(const weft_local_call *call)
-{
-    const weft_sorted_part p = part_of(call);
-    const cuts *c = call->context;
-    const int64_t *prefixes = call->inputs[1].data;
-    int64_t *counts = call->outputs[0].data;
+    const int digits = 1 << c->bits;
     for (int64_t border = 0; border < c->parts - 1; border++) {
-        for (int digit = 0; digit < DIGITS; digit++) {
-            counts[border * DIGITS + digit] = weft_keys_below(&p, candidate(c, prefixes[border], digit));
+        const uint64_t first = (uint64_t)prefixes[border], last = first | ((UINT64_C(1) << (c->shift + c->bits - 1) << 1) - 1);
+        int64_t low = weft_keys_below(p, first, 0, p->count);
+        const int64_t high = last == UINT64_MAX ? p->count : weft_keys_below(p, last + 1, low, p->count);
+        for (int digit = 0; digit < digits; digit++) {
+            low = weft_keys_below(p, first | (uint64_t)digit << c->shift, low, high);
+            counts[border * digits + digit] = low;
         }
     }
 }
 
-/* Inputs: the digits found so far, the counts of all ranks. The key of a border is the largest that no more keys are smaller than elements lie
- * before the border. */
-static void choose_digits(const weft_local_call *call)
+/* The key of a border is the largest that no more keys are smaller than elements lie before the border. */
+static void choose_digits(const cuts *c, const int64_t prefixes[], const int64_t counts[], int64_t chosen[])
 {
-    const cuts *c = call->context;
-    const int64_t *prefixes = call->inputs[0].data, *counts = call->inputs[1].data;
-    int64_t *chosen = call->outputs[0].data;
+    const int digits = 1 << c->bits, shift = c->shift + c->bits;
     for (int64_t border = 0; border < c->parts - 1; border++) {
-        int digit = DIGITS - 1;
-        while (digit > 0 && counts[border * DIGITS + digit] > c->ends[border]) {
+        int64_t digit = digits - 1;
+        while (digit > 0 && counts[border * digits + digit] > c->ends[border]) {
             digit--;
         }
-        chosen[border] = (int64_t)candidate(c, prefixes[border], digit);
+        chosen[border] = (int64_t)((uint64_t)prefixes[border] | (uint64_t)digit << shift);
     }
 }
 
-/* Inputs: a sorted part, the keys of the borders. */
-static void count_part(const weft_local_call *call)
+/* Inputs: a sorted part. Output: the counts of the first digit. */
+static void begin_search(const weft_local_call *call)
 {
     const weft_sorted_part p = part_of(call);
     const cuts *c = call->context;
-    const int64_t *keys = call->inputs[1].data;
-    for (int64_t border = 0; border < c->parts - 1; border++) {
-        int64_t *numbers = (int64_t *)call->outputs[0].data + border * NUMBERS;
+    memset(call->outputs[0].data, 0, (size_t)call->outputs[0].count * sizeof(int64_t));
+    memset(call->outputs[1].data, 0, (size_t)call->outputs[1].count * sizeof(int64_t));
+    count_candidates(c, &p, call->outputs[0].data, call->outputs[1].data);
+}
+
+/* Inputs: a sorted part, the digits found before the last one, the counts of the last one by all ranks. Outputs: the digits, and the
+ * counts of the next one. */
+static void search_on(const weft_local_call *call)
+{
+    const weft_sorted_part p = part_of(call);
+    const cuts *c = call->context;
+    choose_digits(c, call->inputs[1].data, call->inputs[2].data, call->outputs[0].data);
+    count_candidates(c, &p, call->outputs[0].data, call->outputs[1].data);
+}
+
+/* Inputs as before, with the counts of the last digit. Output: the numbers of the part's elements, by border. */
+static void end_search(const weft_local_call *call)
+{
+    const weft_sorted_part p = part_of(call);
+    const cuts *c = call->context;
+    int64_t *numbers = call->outputs[0].data, *keys = call->outputs[1].data;
+    choose_digits(c, call->inputs[1].data, call->inputs[2].data, keys);
+    for (int64_t border = 0; border < c->parts - 1; border++, numbers += NUMBERS) {
         const uint64_t key = (uint64_t)keys[border];
-        numbers[BELOW] = weft_keys_below(&p, key);
-        numbers[EQUAL] = (key == UINT64_MAX ? p.count : weft_keys_below(&p, key + 1)) - numbers[BELOW];
+        numbers[BELOW] = weft_keys_below(&p, key, 0, p.count);
+        numbers[EQUAL] = (key == UINT64_MAX ? p.count : weft_keys_below(&p, key + 1, numbers[BELOW], p.count)) - numbers[BELOW];
     }
 }
 
@@ -212,31 +225,26 @@ static weft_local_output like_line(const line *l, weft_dtype dtype)
     return (weft_local_output){ dtype, 1, l->layout->shape, l->layout->placements, false };
 }
 
-/* The keys at the borders. NULL with the error kept. */
-static weft_tensor *find_keys(const line *l, weft_tensor *sorted)
-{
-    const int64_t borders = l->cuts->parts - 1, num_counts = borders * DIGITS;
-    const weft_local_output counted = { WEFT_I64, 1, &num_counts, l->summed, false }, found = { WEFT_I64, 1, &borders, l->whole, false };
-    const weft_placement *both_whole[2] = { l->whole, l->whole };
-    weft_tensor *keys = weft_zeros(WEFT_I64, 1, &borders, l->layout->mesh->handle, NULL);
-    for (int round = ROUNDS - 1; round >= 0 && keys != NULL; round--) {
-        l->cuts->shift = round * DIGIT;
-        weft_tensor *counts = NULL, *next = NULL;
-        bool done = run(l, count_candidates, 2, (weft_tensor *[]){ sorted, keys }, NULL, 1, &counted, &counts) &&
-                    run(l, choose_digits, 2, (weft_tensor *[]){ keys, counts }, both_whole, 1, &found, &next);
-        keys = done ? next : NULL;
-    }
-    return keys;
-}
-
 /* The numbers of all borders, on every rank. NULL with the error kept. */
 static weft_tensor *find_numbers(const line *l, weft_tensor *sorted)
 {
-    const int64_t size = l->cuts->parts * (l->cuts->parts - 1) * NUMBERS;
-    const weft_local_output counted = { WEFT_I64, 1, &size, l->split, false };
-    weft_tensor *keys = find_keys(l, sorted), *numbers = NULL;
-    bool done = keys != NULL && run(l, count_part, 2, (weft_tensor *[]){ sorted, keys }, NULL, 1, &counted, &numbers);
-    return done ? weft_redistribute(numbers, NULL, l->whole) : NULL;
+    const int64_t borders = l->cuts->parts - 1, num_counts = borders << l->cuts->bits, size = l->cuts->parts * borders * NUMBERS;
+    const weft_local_output keys = { WEFT_I64, 1, &borders, l->whole, false };
+    const weft_local_output searched[2] = { keys, { WEFT_I64, 1, &num_counts, l->summed, false } };
+    const weft_local_output found[2] = { { WEFT_I64, 1, &size, l->split, false }, keys };
+    const weft_placement *placements[3] = { NULL, NULL, l->whole };
+    weft_tensor *inputs[3] = { sorted }, *outputs[2] = { NULL, NULL };
+    l->cuts->shift = 64 - l->cuts->bits;
+    bool done = run(l, begin_search, 1, inputs, NULL, 2, searched, outputs);
+    while (done && l->cuts->shift > 0) {
+        l->cuts->shift -= l->cuts->bits;
+        memcpy(inputs + 1, outputs, sizeof(outputs));
+        done = run(l, search_on, 3, inputs, placements, 2, searched, outputs);
+    }
+    l->cuts->shift = -l->cuts->bits; /* no other digit follows */
+    memcpy(inputs + 1, outputs, sizeof(outputs));
+    done = done && run(l, end_search, 3, inputs, placements, 2, found, outputs);
+    return done ? weft_redistribute(outputs[0], NULL, l->whole) : NULL;
 }
 
 /* ---- the exchange -------------------------------------------------------------------------------------------------- */
@@ -333,26 +341,62 @@ void weft_sort_lines_from(int64_t length)
     least_length = length < 0 ? LEAST_LENGTH : length;
 }
 
-/* The mesh dimension that cuts a vector; -1: none or several do, or parts are no runs of the line. */
-static int cutting_dim(const weft_layout *layout)
+int weft_cutting_dim(const weft_layout *layout, int dim)
 {
     int found = -1, count = 0;
     for (int d = 0; d < layout->mesh->ndim; d++) {
-        const bool is_cut = layout->placements[d].kind == WEFT_SHARD && layout->mesh->shape[d] > 1;
+        const bool is_cut = weft_layout_shards(layout, d, dim) && layout->mesh->shape[d] > 1;
         found = is_cut ? d : found;
         count += is_cut;
     }
     return count == 1 && !layout->has_partial && !layout->has_runs ? found : -1;
 }
 
-bool weft_sorts_line(const weft_tensor *a)
+bool weft_works_in_parts(const weft_tensor *a)
 {
     const weft_context *now = &weft_runtime.context;
     const weft_layout *layout = weft_layout_of(a);
-    const int dim = layout->ndim == 1 ? cutting_dim(layout) : -1;
-    return dim >= 0 && layout->shape[0] >= least_length && layout->shape[0] > 0 && layout->mesh->shape[dim] <= MOST_PARTS &&
-           layout->mesh->handle != NULL && now->steps == NULL && now->deferral == NULL && now->rehearsal == NULL &&
+    return (WEFT_TYPES_ALL & WEFT_TYPE_BIT(layout->dtype)) != 0 && layout->mesh->handle != NULL && now->steps == NULL && now->deferral == NULL && now->rehearsal == NULL &&
            weft_runtime.world != WEFT_WORLD_FAKE && weft_has_values(weft_tensor_get(a)) && weft_runtime.devices.bytes == 0;
+}
+
+bool weft_sorts_line(const weft_tensor *a)
+{
+    const weft_layout *layout = weft_layout_of(a);
+    const int dim = layout->ndim == 1 ? weft_cutting_dim(layout, 0) : -1;
+    return dim >= 0 && layout->shape[0] >= least_length && layout->shape[0] > 0 && layout->mesh->shape[dim] <= MOST_PARTS &&
+           weft_works_in_parts(a);
+}
+
+weft_status weft_perform_in_parts(const weft_call *call, const weft_call_signature *signature, int num_outputs,
+                                  bool (*body)(const weft_call *call, weft_tensor *outputs[]), weft_tensor *outputs[])
+{
+    if (!weft_composite_open(call->function)) {
+        return weft_latest_status();
+    }
+    bool done = weft_check_spmd(signature);
+    const weft_context outer = weft_context_enter(weft_context_expanded());
+    done = done && body(call, outputs);
+    weft_context_leave(outer);
+    for (int i = 0; i < num_outputs; i++) {
+        outputs[i] = done ? weft_scope_keep(outputs[i]) : NULL;
+    }
+    weft_composite_close();
+    return done ? WEFT_OK : weft_latest_status();
+}
+
+bool weft_act_in_parts(const weft_call *call, weft_tensor **values, weft_tensor **indices)
+{
+    weft_tensor *outputs[2] = { NULL, NULL }, **wanted[2] = { values, indices };
+    weft_scope_begin();
+    bool done = weft_act(call, outputs) == WEFT_OK;
+    for (int i = 0; i < 2; i++) {
+        if (wanted[i] != NULL) {
+            *wanted[i] = done ? weft_scope_keep(outputs[i]) : NULL;
+        }
+    }
+    weft_scope_end_own();
+    return done;
 }
 
 /* False with the error kept. */
@@ -367,6 +411,7 @@ static bool describe(line *l, bool descending)
     }
     memset(l->cuts, 0, l->cuts_size);
     l->cuts->descending = descending;
+    l->cuts->bits = parts <= FEW_PARTS ? BITS : FEW_BITS;
     l->cuts->parts = parts;
     for (int64_t part = 0, end = 0; part < parts; part++) {
         int64_t offset, extent;
@@ -382,28 +427,27 @@ static bool describe(line *l, bool descending)
     return true;
 }
 
+static bool sort_in_parts(const weft_call *call, weft_tensor *outputs[])
+{
+    const weft_layout *layout = weft_layout_of(call->inputs[0]);
+    line l = { .function = call->function, .layout = layout, .mesh_dim = weft_cutting_dim(layout, 0) };
+    bool done = describe(&l, call->attributes.numbers[0] != 0) && sort_line(&l, call->inputs[0], call->details->num_outputs, outputs);
+    free(l.cuts);
+    return done;
+}
+
 /* attributes: numbers[0]: descending. */
 static weft_status perform_sort(const weft_call *call, weft_tensor *outputs[])
 {
     const weft_layout *layout = weft_layout_of(call->inputs[0]);
-    const int num_outputs = call->details->num_outputs;
-    const double numbers[] = { call->attributes.numbers[0], num_outputs };
-    line l = { .function = call->function, .layout = layout, .mesh_dim = cutting_dim(layout) };
-    if (!weft_composite_open(call->function)) {
-        return weft_latest_status();
-    }
-    bool done = weft_check_spmd(&(weft_call_signature){
-                    .function = call->function, .num_layouts = 1, .layouts = &layout, .num_numbers = 2, .numbers = numbers }) &&
-                describe(&l, numbers[0] != 0);
-    const weft_context outer = weft_context_enter(weft_context_expanded());
-    done = done && sort_line(&l, call->inputs[0], num_outputs, outputs);
-    weft_context_leave(outer);
-    free(l.cuts);
-    for (int i = 0; i < num_outputs; i++) {
-        outputs[i] = done ? weft_scope_keep(outputs[i]) : NULL;
-    }
-    weft_composite_close();
-    return done ? WEFT_OK : weft_latest_status();
+    const double numbers[] = { call->attributes.numbers[0], call->details->num_outputs };
+    return weft_perform_in_parts(call,
+                                 &(weft_call_signature){ .function = call->function,
+                                                         .num_layouts = 1,
+                                                         .layouts = &layout,
+                                                         .num_numbers = WEFT_ARRAY_SIZE(numbers),
+                                                         .numbers = numbers },
+                                 call->details->num_outputs, sort_in_parts, outputs);
 }
 
 bool weft_sort_line(const char *function, weft_tensor *a, bool descending, weft_tensor **values, weft_tensor **indices)
@@ -412,7 +456,6 @@ bool weft_sort_line(const char *function, weft_tensor *a, bool descending, weft_
                                            .perform = perform_sort,
                                            .effects = WEFT_NEEDS_DATA,
                                            .gradient = WEFT_GRADIENT_BY(weft_gradient_of_order, WEFT_READS_OUTPUT(1)) };
-    weft_tensor *outputs[2] = { NULL, NULL }, **wanted[2] = { values, indices };
     const weft_call_details details = { .num_outputs = indices != NULL || weft_requires_grad(a) ? 2 : 1 };
     const weft_call call = { .function = function,
                              .operation = &action,
@@ -420,13 +463,5 @@ bool weft_sort_line(const char *function, weft_tensor *a, bool descending, weft_
                              .inputs = { a },
                              .attributes = { .num_numbers = 1, .numbers = { descending } },
                              .details = &details };
-    weft_scope_begin();
-    bool done = weft_act(&call, outputs) == WEFT_OK;
-    for (int i = 0; i < 2; i++) {
-        if (wanted[i] != NULL) {
-            *wanted[i] = done ? weft_scope_keep(outputs[i]) : NULL;
-        }
-    }
-    weft_scope_end_own();
-    return done;
+    return weft_act_in_parts(&call, values, indices);
 }

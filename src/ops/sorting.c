@@ -64,8 +64,7 @@ static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t
     return weft_dispatch(&call);
 }
 
-static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, int64_t k, bool descending,
-                                 weft_tensor **indices)
+weft_tensor *weft_first_values(const char *function, weft_tensor *a, int dim, int64_t k, bool descending, weft_tensor **indices)
 {
     if (weft_layout_of(a)->ndim == 0) {
         return weft_only_element(function, a, indices); /* also for k = 0, as PyTorch's topk() */
@@ -88,7 +87,7 @@ weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **i
     no_indices(indices);
     dim = weft_check_dim_of(function, a, dim);
     if (dim < 0 || !weft_sorts_line(a)) {
-        return dim < 0 ? NULL : first_values(function, a, dim, size_along(a, dim), descending, indices);
+        return dim < 0 ? NULL : weft_first_values(function, a, dim, size_along(a, dim), descending, indices);
     }
     weft_tensor *values = NULL;
     weft_sort_line(function, a, descending, &values, indices);
@@ -121,7 +120,12 @@ weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_te
                   (long long)k, (long long)size, dim);
         return NULL;
     }
-    return first_values(function, a, dim, k, largest, indices);
+    if (!weft_takes_first(a, dim, k)) {
+        return weft_first_values(function, a, dim, k, largest, indices);
+    }
+    weft_tensor *values = NULL;
+    weft_take_first(function, a, dim, k, largest, &values, indices);
+    return values;
 }
 
 const weft_operation *const weft_sorting_operations[] = {
