@@ -27,8 +27,6 @@ enum {
     MOST_PARTS = 1 << 16
 };
 
-static int64_t least_length = LEAST_LENGTH;
-
 /* What tasks know. There is a border behind each part but the last. */
 typedef struct cuts {
     bool descending;
@@ -338,7 +336,7 @@ static bool sort_line(const line *l, weft_tensor *a, int num_outputs, weft_tenso
 
 void weft_sort_lines_from(int64_t length)
 {
-    least_length = length < 0 ? LEAST_LENGTH : length;
+    weft_runtime.tensors->sorts_from = length;
 }
 
 int weft_cutting_dim(const weft_layout *layout, int dim)
@@ -364,7 +362,8 @@ bool weft_sorts_line(const weft_tensor *a)
 {
     const weft_layout *layout = weft_layout_of(a);
     const int dim = layout->ndim == 1 ? weft_cutting_dim(layout, 0) : -1;
-    return dim >= 0 && layout->shape[0] >= least_length && layout->shape[0] > 0 && layout->mesh->shape[dim] <= MOST_PARTS &&
+    const int64_t chosen = weft_runtime.tensors->sorts_from;
+    return dim >= 0 && layout->shape[0] >= (chosen > 0 ? chosen : LEAST_LENGTH) && layout->mesh->shape[dim] <= MOST_PARTS &&
            weft_works_in_parts(a);
 }
 

@@ -33,7 +33,7 @@ weft_status weft_perform_in_parts(const weft_call *call, const struct weft_call_
 /* Makes the call, and gives those of its outputs that are asked for to the innermost scope. False with the error kept. */
 bool weft_act_in_parts(const weft_call *call, weft_tensor **values, weft_tensor **indices);
 
-/* For tests: lines from this length on are sorted so; negative: from the usual one on. */
+/* For tests: lines from this length on are sorted so; 0: from the usual one on. */
 void weft_sort_lines_from(int64_t length);
 
 #endif

@@ -22,7 +22,7 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
-    weft_sort_lines_from(-1);
+    weft_sort_lines_from(0);
     weft_scope_end();
     return weft_finalize() == WEFT_OK ? 0 : -1;
 }
