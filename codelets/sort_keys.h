@@ -31,4 +31,16 @@ WEFT_INLINE uint64_t weft_sort_key_of_whole(int64_t x)
     return (uint64_t)x ^ UINT64_C(1) << 63;
 }
 
+/* The values with these keys; +0 and a NaN for those that have one key. */
+WEFT_INLINE double weft_real_of_sort_key(uint64_t key)
+{
+    const uint64_t sign = UINT64_C(1) << 63;
+    return weft_double_of_bits(key & sign ? key ^ sign : ~key);
+}
+
+WEFT_INLINE int64_t weft_whole_of_sort_key(uint64_t key)
+{
+    return (int64_t)(key ^ UINT64_C(1) << 63);
+}
+
 #endif

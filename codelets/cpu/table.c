@@ -4,6 +4,7 @@
 #include "codelets/constant.h"
 #include "codelets/convolution.h"
 #include "codelets/copy.h"
+#include "codelets/counts.h"
 #include "codelets/elementwise.h"
 #include "codelets/factorizations.h"
 #include "codelets/fft.h"

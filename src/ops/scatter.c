@@ -1,7 +1,10 @@
 /* Elements and slices that take others' places, or are combined with them; sums by number. */
 #include <math.h>
+#include <stdio.h>
 
+#include "codelets/counts.h"
 #include "ops/elementwise.h"
+#include "ops/row_reduce.h"
 
 /* attributes.leading: the dimension. numbers: */
 enum { SCATTER_TOGETHER, SCATTER_REDUCTION, SCATTER_INCLUDES, SCATTER_NUMBERS };
@@ -410,6 +413,19 @@ static const weft_operation operation_segment_sum = {
     .expand = expand_segments,
 };
 
+/* "a*b*->[z]". */
+static void write_count_rule(const weft_call_layouts *call, char *text, size_t size)
+{
+    char whole[WEFT_LETTERS_SIZE];
+    snprintf(text, size, "%s->[z]", weft_write_letters(whole, call->inputs[0]->ndim, 0, WEFT_LETTERS_ALL));
+}
+
+/* Devices count by calls that they have kernels for. */
+static bool counts_by_calls(const weft_call_layouts *call)
+{
+    return weft_runtime.devices.bytes > 0 || call->inputs[0]->ndim == 0 || call->attributes->sizes[0] > WEFT_COUNT_MOST;
+}
+
 /* Input: indices. */
 static bool expand_bincount(const weft_call *call, weft_tensor *outputs[])
 {
@@ -424,7 +440,13 @@ static const weft_operation operation_bincount = {
     .name = "bincount",
     .gradient = WEFT_GRADIENT_ZERO("a count"),
     .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
+    .write_rule = write_count_rule,
+    .rule_like = "a*b*->[z]",
+    .outputs[0].type = WEFT_TYPE_INDEX,
+    .kernel = WEFT_KERNEL_count,
+    .accumulates = true,
     .expand = expand_bincount,
+    .expands = counts_by_calls,
 };
 
 /* sizes[0]: how many. scalars: where the first begins, and where the last ends. In double precision. */
@@ -448,7 +470,13 @@ static const weft_operation operation_histogram = {
     .name = "histogram",
     .gradient = WEFT_GRADIENT_ZERO("a count"),
     .inputs = { { "a", WEFT_TYPES_NUMBER, false } },
+    .write_rule = write_count_rule,
+    .rule_like = "a*b*->[z]",
+    .outputs[0].type = WEFT_TYPE_INDEX,
+    .kernel = WEFT_KERNEL_count,
+    .accumulates = true,
     .expand = expand_histogram,
+    .expands = counts_by_calls,
 };
 
 static bool check_count(const char *function, const char *name, int64_t count, int64_t least)
@@ -511,7 +539,10 @@ weft_tensor *weft_bincount(weft_tensor *indices, weft_tensor *weights, int64_t n
                                        .operation = &operation_bincount,
                                        .num_inputs = 1,
                                        .inputs = { indices },
-                                       .attributes = { .num_sizes = 1, .sizes = { num_bins } } });
+                                       .attributes = { .num_sizes = 1,
+                                                       .sizes = { num_bins },
+                                                       .num_numbers = WEFT_COUNT_NUMBERS,
+                                                       .numbers = { [WEFT_COUNT_INDICES] = true } } });
 }
 
 weft_tensor *weft_histogram(weft_tensor *a, int64_t num_bins, double low, double high)
@@ -528,8 +559,11 @@ weft_tensor *weft_histogram(weft_tensor *a, int64_t num_bins, double low, double
                                        .operation = &operation_histogram,
                                        .num_inputs = 1,
                                        .inputs = { a },
-                                       .attributes = { .num_sizes = 1, .sizes = { num_bins } },
-                                       .scalars = { low, high } });
+                                       .attributes = { .num_sizes = 1,
+                                                       .sizes = { num_bins },
+                                                       .num_numbers = WEFT_COUNT_NUMBERS,
+                                                       .numbers = { [WEFT_COUNT_INDICES] = false } },
+                                       .scalars = { [WEFT_COUNT_LOW] = low, [WEFT_COUNT_HIGH] = high } });
 }
 
 const weft_operation *const weft_scatter_operations[] = {

@@ -1,7 +1,8 @@
-/* Sorting: one task computes values and indices. */
+/* Sorting: one task computes values and indices, of a line that one rank has, or has gathered. Long lines that ranks hold parts of:
+ * sorted_lines.c. */
 #include "codelets/sorting.h"
 
-#include "ops/ops.h"
+#include "ops/sorted_lines.h"
 
 /* attributes.sizes[0]: number of indices wanted. */
 static const weft_operation operation_argsort = {
@@ -13,8 +14,7 @@ static const weft_operation operation_argsort = {
     .kernel = WEFT_KERNEL_order,
 };
 
-/* The indices are output 1. */
-static bool gradient_of_sort(const weft_gradient *of)
+bool weft_gradient_of_order(const weft_gradient *of)
 {
     const weft_attributes *attributes = &of->call->attributes;
     weft_tensor *gradient = weft_gradient_of_output(of, 0);
@@ -27,7 +27,7 @@ static bool gradient_of_sort(const weft_gradient *of)
 
 static const weft_operation operation_sort = {
     .name = "sort",
-    .gradient = WEFT_GRADIENT_BY(gradient_of_sort, WEFT_READS_OUTPUT(1)),
+    .gradient = WEFT_GRADIENT_BY(weft_gradient_of_order, WEFT_READS_OUTPUT(1)),
     .rules = { "A[n]B->A[k]B,A[k]B" },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },
@@ -64,8 +64,7 @@ static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t
     return weft_dispatch(&call);
 }
 
-static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, int64_t k, bool descending,
-                                 weft_tensor **indices)
+weft_tensor *weft_first_values(const char *function, weft_tensor *a, int dim, int64_t k, bool descending, weft_tensor **indices)
 {
     if (weft_layout_of(a)->ndim == 0) {
         return weft_only_element(function, a, indices); /* also for k = 0, as PyTorch's topk() */
@@ -87,15 +86,24 @@ weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **i
     static const char function[] = "weft_sort";
     no_indices(indices);
     dim = weft_check_dim_of(function, a, dim);
-    return dim < 0 ? NULL
-                   : first_values(function, a, dim, size_along(a, dim), descending, indices);
+    if (dim < 0 || !weft_sorts_line(a)) {
+        return dim < 0 ? NULL : weft_first_values(function, a, dim, size_along(a, dim), descending, indices);
+    }
+    weft_tensor *values = NULL;
+    weft_sort_line(function, a, descending, &values, indices);
+    return values;
 }
 
 weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending)
 {
     static const char function[] = "weft_argsort";
     dim = weft_check_dim_of(function, a, dim);
-    return dim < 0 ? NULL : order(function, a, dim, size_along(a, dim), descending);
+    if (dim < 0 || !weft_sorts_line(a)) {
+        return dim < 0 ? NULL : order(function, a, dim, size_along(a, dim), descending);
+    }
+    weft_tensor *indices = NULL;
+    weft_sort_line(function, a, descending, NULL, &indices);
+    return indices;
 }
 
 weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_tensor **indices)
@@ -112,7 +120,12 @@ weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_te
                   (long long)k, (long long)size, dim);
         return NULL;
     }
-    return first_values(function, a, dim, k, largest, indices);
+    if (!weft_takes_first(a, dim, k)) {
+        return weft_first_values(function, a, dim, k, largest, indices);
+    }
+    weft_tensor *values = NULL;
+    weft_take_first(function, a, dim, k, largest, &values, indices);
+    return values;
 }
 
 const weft_operation *const weft_sorting_operations[] = {

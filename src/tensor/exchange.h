@@ -24,7 +24,7 @@ typedef struct weft_exchange {
     weft_stage stage;
     bool grouped;    /* the transport may carry its messages as a group: no buffer is received into twice */
     uint64_t digest; /* of what both sides of a message agree on: layouts and ranks */
-    bool of_boxes; /* of the program's memory (arrays/boxes.h): no stage; tasks run on CPU workers. stage.from and .to: the tensor's layout */
+    bool of_boxes; /* of the program's memory (arrays/boxes.h), or of moves of rows (arrays/row_moves.h): no stage; tasks run on CPU workers. stage.from and .to: the tensor's layout */
     weft_tensor_impl *indices; /* of an index list (arrays/index_list.h), a third tensor, and no stage; NULL: a stage, or boxes */
     weft_task_list list;
     weft_tag_range *sends, *receives; /* one per process */

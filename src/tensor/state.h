@@ -45,6 +45,7 @@ typedef struct weft_tensors {
     weft_acquired held;
     weft_vec random_states; /* weft_named_state, the default state first */
     size_t random_in_use;   /* index of the current state */
+    int64_t sorts_from; /* for tests: vectors from this length on are sorted in parts; 0: from the usual one on (ops/sorted_lines.h) */
 } weft_tensors;
 
 typedef struct weft_named_state {

@@ -406,10 +406,59 @@ static const family families[] = {
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 60, 1, NULL };
 
+/* More values than are counted at a time, in few bins and in many; all in one bin; and values that are in none. */
+static void test_counts(void)
+{
+    enum { COUNT = 5003 };
+    static const double odd[] = { NAN, INFINITY, -INFINITY, -1e-300, 10.000001, 10, 0, -0.0 };
+    static double values[COUNT];
+    static int64_t numbers[COUNT], counted[2000], expected[2000];
+    const int64_t shape[] = { COUNT };
+    weft_mesh *mesh = any_mesh();
+    weft_placement rows[WEFT_MAX_DIMS];
+    for (int d = 0; d < weft_mesh_ndim(mesh); d++) {
+        rows[d] = d == 0 ? weft_shard(0) : weft_replicate();
+    }
+    for (int64_t bins = 1; bins <= 2000; bins += bins == 1 ? 999 : 500) {
+        for (int kind = 0; kind < 2; kind++) { /* whole numbers, intervals of 0 to 10 */
+            memset(expected, 0, sizeof(expected));
+            for (int64_t i = 0; i < COUNT; i++) {
+                values[i] = i % 9 == 8 ? odd[below(8)] : i < COUNT / 2 ? 5 : (double)below(100000) / 10000;
+                numbers[i] = i < COUNT / 2 ? bins / 2 : below(bins);
+                const double place = floor(values[i] * ((double)bins / 10));
+                if (kind == 0) {
+                    expected[numbers[i]]++;
+                } else if (values[i] >= 0 && values[i] <= 10) {
+                    expected[place < (double)bins ? (int64_t)place : bins - 1]++;
+                }
+            }
+            weft_tensor *result = kind == 0
+                                      ? weft_bincount(weft_distribute(WEFT_I64, 1, shape, numbers, mesh, rows), NULL, bins)
+                                      : weft_histogram(weft_distribute(WEFT_F64, 1, shape, values, mesh, rows), bins, 0, 10);
+            assert_int_equal(weft_to_host(result, counted, sizeof(counted)), WEFT_OK);
+            assert_memory_equal(counted, expected, (size_t)bins * sizeof(int64_t));
+        }
+    }
+    checks_made++;
+}
+
+/* Indices out of range are not counted, and reported. */
+static void test_counts_of_wrong_indices(void)
+{
+    const int64_t shape[] = { 3 }, numbers[] = { 1, -1, 1 };
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 1 }, NULL);
+    int64_t counted[2];
+    weft_tensor *result = weft_bincount(weft_distribute(WEFT_I64, 1, shape, numbers, mesh, NULL), NULL, 2);
+    const weft_status status = weft_to_host(result, counted, sizeof(counted));
+    assert_true(status == WEFT_ERR_INVALID || weft_process_index() > 0);
+    assert_true(status == WEFT_OK || strstr(weft_last_error(), "-1") != NULL);
+    weft_clear_error();
+}
+
 static void test_single_calls(void **state)
 {
     (void)state;
-    static void (*const calls[])(void) = { test_indices_out_of_range };
+    static void (*const calls[])(void) = { test_indices_out_of_range, test_counts, test_counts_of_wrong_indices };
     run_single_calls(5, sizeof(calls) / sizeof(calls[0]), calls);
 }
 

@@ -2,6 +2,7 @@
  * answer, with panels of several heights; in one process that hosts all ranks, or in several.
  * WEFT_TEST_CASES says how many cases of each. */
 #include "lines.h"
+#include "ops/sorted_lines.h"
 #include "typed_operand.h"
 
 #include <math.h>
@@ -43,6 +44,8 @@ static void one_sorting(sorting kind)
         l.shape[1 - l.dim] = 1 + below(3);
         set_length(&l, 40 + below(300));
     }
+    bool in_parts = below(6) == 0;
+    weft_sort_lines_from(in_parts ? 1 : 0);
     out = l;
     set_length(&out, kind != TOPK ? l.length : below(3) ? below(l.length + 1) : below(l.length / 8 + 1));
     bool descending = below(2), wants_indices = kind == ARGSORT || below(2);
@@ -58,8 +61,8 @@ static void one_sorting(sorting kind)
         }
     }
     char what[400];
-    snprintf(what, sizeof(what), "sorting %d(%s %s, %d, %d), k %d", (int)kind, weft_dtype_name(a.dtype),
-             describe_operand(&a.base), l.dim, descending, (int)out.length);
+    snprintf(what, sizeof(what), "sorting %d(%s %s, %d, %d), k %d%s", (int)kind, weft_dtype_name(a.dtype),
+             describe_operand(&a.base), l.dim, descending, (int)out.length, in_parts ? ", in parts" : "");
     weft_tensor *indices = NULL, **where = wants_indices ? &indices : NULL, *result = NULL;
     if (kind == SORT) {
         result = weft_sort(a.tensor, spoken(&l), descending, where);
@@ -74,6 +77,7 @@ static void one_sorting(sorting kind)
     if (wants_indices) {
         check(indices, WEFT_I64, out.ndim, out.shape, places, 0, 0, what);
     }
+    weft_sort_lines_from(0);
     free(order);
     free(places);
     free(values);
