@@ -60,6 +60,8 @@ static int64_t dealt(int64_t i, int64_t n)
 #define TABLE f32
 #include "codelets/cpu/fft_lines.inc"
 
+enum { CACHE_LINE = 64 }; /* bytes: no vector lies in two */
+
 /* How many lines are transformed together: a vector's numbers, or twice as many where the nearest cache holds the group. */
 static int64_t lanes_of(const weft_fft_plan *plan, int64_t room, bool single)
 {
@@ -132,7 +134,8 @@ void weft_kernel_fft(const weft_kernel_call *call)
     /* A real signal is loaded and stored as a whole, beside its transform of half the size. */
     int64_t room = !planned ? 0 : larger(weft_fft_room(j.half_plan != NULL ? j.half_plan : j.plan), j.n);
     int64_t lanes = planned ? lanes_of(j.plan, room, single) : 0;
-    void *memory = planned ? malloc((size_t)(4 * (room * lanes + WEFT_FFT_GAP)) * (single ? sizeof(float) : sizeof(double))) : NULL;
+    const size_t bytes = (size_t)(4 * (room * lanes + WEFT_FFT_GAP)) * (single ? sizeof(float) : sizeof(double));
+    void *memory = planned ? aligned_alloc(CACHE_LINE, (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE) : NULL;
     if (memory != NULL && single) {
         run_f32(&j, lanes, room, memory);
     } else if (memory != NULL) {

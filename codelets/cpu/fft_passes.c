@@ -7,45 +7,36 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define PICK __builtin_shufflevector
 
-/* A square of numbers, by exchanging ever smaller squares beside the diagonal. */
-#define EXCHANGE(r, i, d, low, high)                                                                         \
+/* Squares of numbers within each half of vectors, 16 bytes, which processors mix faster than numbers of two halves. */
+#define TURN2(r)                                                                                             \
     {                                                                                                        \
-        const V one = r[i], other = r[(i) + (d)];                                                            \
-        r[i] = low(one, other);                                                                              \
-        r[(i) + (d)] = high(one, other);                                                                     \
+        const V a = r[0], b = r[1];                                                                          \
+        r[0] = PICK(a, b, 0, 4, 2, 6);                                                                       \
+        r[1] = PICK(a, b, 1, 5, 3, 7);                                                                       \
     }
-
-#define LOW4_2(a, b) PICK(a, b, 0, 1, 4, 5)
-#define HIGH4_2(a, b) PICK(a, b, 2, 3, 6, 7)
-#define LOW4_1(a, b) PICK(a, b, 0, 4, 2, 6)
-#define HIGH4_1(a, b) PICK(a, b, 1, 5, 3, 7)
-#define TRANSPOSE4(r)                                                                                        \
-    EXCHANGE(r, 0, 2, LOW4_2, HIGH4_2)                                                                       \
-    EXCHANGE(r, 1, 2, LOW4_2, HIGH4_2) EXCHANGE(r, 0, 1, LOW4_1, HIGH4_1) EXCHANGE(r, 2, 1, LOW4_1, HIGH4_1)
-
-#define LOW8_4(a, b) PICK(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
-#define HIGH8_4(a, b) PICK(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
-#define LOW8_2(a, b) PICK(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
-#define HIGH8_2(a, b) PICK(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
-#define LOW8_1(a, b) PICK(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
-#define HIGH8_1(a, b) PICK(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
-#define TRANSPOSE8(r)                                                                                        \
-    EXCHANGE(r, 0, 4, LOW8_4, HIGH8_4)                                                                       \
-    EXCHANGE(r, 1, 4, LOW8_4, HIGH8_4)                                                                       \
-    EXCHANGE(r, 2, 4, LOW8_4, HIGH8_4)                                                                       \
-    EXCHANGE(r, 3, 4, LOW8_4, HIGH8_4)                                                                       \
-    EXCHANGE(r, 0, 2, LOW8_2, HIGH8_2)                                                                       \
-    EXCHANGE(r, 1, 2, LOW8_2, HIGH8_2)                                                                       \
-    EXCHANGE(r, 4, 2, LOW8_2, HIGH8_2)                                                                       \
-    EXCHANGE(r, 5, 2, LOW8_2, HIGH8_2)                                                                       \
-    EXCHANGE(r, 0, 1, LOW8_1, HIGH8_1)                                                                       \
-    EXCHANGE(r, 2, 1, LOW8_1, HIGH8_1) EXCHANGE(r, 4, 1, LOW8_1, HIGH8_1) EXCHANGE(r, 6, 1, LOW8_1, HIGH8_1)
+#define TURN4(r)                                                                                             \
+    {                                                                                                        \
+        const V a = PICK(r[0], r[1], 0, 8, 1, 9, 4, 12, 5, 13), b = PICK(r[2], r[3], 0, 8, 1, 9, 4, 12, 5, 13); \
+        const V c = PICK(r[0], r[1], 2, 10, 3, 11, 6, 14, 7, 15), d = PICK(r[2], r[3], 2, 10, 3, 11, 6, 14, 7, 15); \
+        r[0] = PICK(a, b, 0, 1, 8, 9, 4, 5, 12, 13);                                                         \
+        r[1] = PICK(a, b, 2, 3, 10, 11, 6, 7, 14, 15);                                                       \
+        r[2] = PICK(c, d, 0, 1, 8, 9, 4, 5, 12, 13);                                                         \
+        r[3] = PICK(c, d, 2, 3, 10, 11, 6, 7, 14, 15);                                                       \
+    }
 
 #define T double
 #define LANES WEFT_FFT_LANES_F64
 #define OF(name) name##_f64
 #define TABLE f64
-#define TRANSPOSE TRANSPOSE4
+#define TURN TURN2
+#define ORDER weft_fft_order_f64
+#define EVENS(a, b) PICK(a, b, 0, 4, 2, 6)
+#define ODDS(a, b) PICK(a, b, 1, 5, 3, 7)
+#define LOWS(a, b) PICK(a, b, 0, 4, 2, 6)
+#define HIGHS(a, b) PICK(a, b, 1, 5, 3, 7)
+#define JOINED(a, b) PICK(a, b, 0, 1, 2, 3)
+#define UPPER(a) PICK(a, a, 2, 3)
+#define LOWER(a) PICK(a, a, 0, 1)
 #define EVEN(a, b) PICK(a, b, 0, 2, 4, 6)
 #define ODD(a, b) PICK(a, b, 1, 3, 5, 7)
 #define LOW(a, b) PICK(a, b, 0, 4, 1, 5)
@@ -56,7 +47,15 @@
 #define LANES WEFT_FFT_LANES_F32
 #define OF(name) name##_f32
 #define TABLE f32
-#define TRANSPOSE TRANSPOSE8
+#define TURN TURN4
+#define ORDER weft_fft_order_f32
+#define EVENS(a, b) PICK(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
+#define ODDS(a, b) PICK(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
+#define LOWS(a, b) PICK(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGHS(a, b) PICK(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define JOINED(a, b) PICK(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
+#define UPPER(a) PICK(a, a, 4, 5, 6, 7)
+#define LOWER(a) PICK(a, a, 0, 1, 2, 3)
 #define EVEN(a, b) PICK(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define ODD(a, b) PICK(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
 #define LOW(a, b) PICK(a, b, 0, 8, 1, 9, 2, 10, 3, 11)

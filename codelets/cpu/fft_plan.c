@@ -70,17 +70,38 @@ static int64_t rest_of(int64_t n)
     return n;
 }
 
-/* Factors of the size, and the twiddles of each pass. False: no memory. */
+/* Factors of the size, in the order of passes; returns their number. */
+static int factor(int64_t n, bool part, int factors[])
+{
+    int count = 0, even = 0;
+    for (int i = 0; i < RADICES; i++) {
+        /* 16 is 4 times 4 */
+        for (; n % radices[i] == 0 && !(radices[i] == 8 && n % 16 == 0 && n % 32 != 0); n /= radices[i]) {
+            factors[count++] = radices[i];
+            even += radices[i] % 2 == 0;
+        }
+    }
+    if (part && even == 1) { /* a part begins and ends with an even one: 8 and odd ones */
+        factors[0] = 4;
+        factors[count++] = 2;
+    } else if (part && even < count) {
+        const int last = factors[even - 1];
+        factors[even - 1] = factors[count - 1];
+        factors[count - 1] = last;
+    }
+    return count;
+}
+
+/* Passes, and the twiddles of each. False: no memory. */
 static bool make_passes(weft_fft_plan *plan)
 {
     int64_t left = plan->n, count = 0;
-    for (int i = 0; i < RADICES; i++) {
-        /* 16 is 4 times 4 */
-        for (; left % radices[i] == 0 && !(radices[i] == 8 && left % 16 == 0 && left % 32 != 0); left /= radices[i]) {
-            weft_fft_pass *pass = &plan->passes[plan->num_passes++];
-            *pass = (weft_fft_pass){ radices[i], left, plan->n / left, count };
-            count += left / radices[i] * (radices[i] - 1);
-        }
+    int factors[WEFT_FFT_MAX_PASSES];
+    plan->num_passes = factor(plan->n, plan->part, factors);
+    for (int i = 0; i < plan->num_passes; i++) {
+        plan->passes[i] = (weft_fft_pass){ factors[i], left, plan->n / left, count };
+        count += left / factors[i] * (factors[i] - 1);
+        left /= factors[i];
     }
     if (!table_make(&plan->twiddles, count)) {
         return false;
@@ -98,12 +119,12 @@ static bool make_passes(weft_fft_plan *plan)
 }
 
 /* Two sizes, as nearly equal as possible, for lines that a near cache does not hold; 0: there are none, or it does. Several vectors of
- * columns divide both. */
+ * columns divide both, and each has two passes or more. */
 static int64_t half_of(int64_t n, bool part)
 {
-    enum { LONG = 1024, LONG_PART = 4096, COLUMNS = WEFT_FFT_COLUMNS, RATIO = 16 };
+    enum { LONG = 512, LONG_PART = 4096, COLUMNS = WEFT_FFT_COLUMNS, RATIO = 16 };
     int64_t half = 0;
-    for (int64_t size = COLUMNS; n >= (part ? LONG_PART : LONG) && size * size <= n; size += COLUMNS) {
+    for (int64_t size = 2 * COLUMNS; n >= (part ? LONG_PART : LONG) && size * size <= n; size += COLUMNS) {
         half = n % size == 0 && n / size % COLUMNS == 0 && n / size / size < RATIO ? size : half;
     }
     return half;
@@ -121,10 +142,12 @@ static bool make_halves(weft_fft_plan *plan, int64_t half)
     for (int64_t place = 0; place < n; place++) {
         double cosine, sine;
         weft_fft_unit(place / columns * (place % columns), n, &cosine, &sine);
-        plan->turns.f64[place] = cosine;
-        plan->turns.f64[n + place] = -sine;
-        plan->turns.f32[place] = (float)cosine;
-        plan->turns.f32[n + place] = (float)-sine;
+        const int64_t one = place / WEFT_FFT_LANES_F64 * WEFT_FFT_LANES_F64 + weft_fft_order_f64[place % WEFT_FFT_LANES_F64];
+        const int64_t other = place / WEFT_FFT_LANES_F32 * WEFT_FFT_LANES_F32 + weft_fft_order_f32[place % WEFT_FFT_LANES_F32];
+        plan->turns.f64[one] = cosine;
+        plan->turns.f64[n + one] = -sine;
+        plan->turns.f32[other] = (float)cosine;
+        plan->turns.f32[n + other] = (float)-sine;
     }
     return true;
 }

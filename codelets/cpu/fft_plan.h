@@ -10,6 +10,11 @@ enum { WEFT_FFT_LANES_F64 = 4, WEFT_FFT_LANES_F32 = 8, WEFT_FFT_COLUMNS = 8 };
 /* Numbers between arrays of lanes: equal elements of two are not in the same set of a cache. */
 enum { WEFT_FFT_GAP = 16 };
 
+/* In vectors of a long line's neighbouring columns column l is number order[l], so that complex numbers become two vectors, and back, without
+ * crossing from half to half. Each is its own inverse. */
+static const int weft_fft_order_f64[WEFT_FFT_LANES_F64] = { 0, 2, 1, 3 };
+static const int weft_fft_order_f32[WEFT_FFT_LANES_F32] = { 0, 1, 4, 5, 2, 3, 6, 7 };
+
 /* One pass of Stockham's algorithm: transforms of `length` remain, `stride` of them interleaved. */
 typedef struct weft_fft_pass {
     int radix;
@@ -33,8 +38,8 @@ struct weft_fft_plan {
     weft_fft_pass passes[WEFT_FFT_MAX_PASSES];
     weft_fft_table twiddles;
     weft_fft_table units; /* e^(-2 pi i k / n), k < n / 2 + 1: of real transforms */
-    /* A long line is transformed as a matrix of first->n rows. `turns` has e^(-2 pi i k1 j2 / n) at k1 second->n + j2: all cosines, then
-     * all sines. NULL: the line is short, and passes transform it. */
+    /* A long line is transformed as a matrix of first->n rows. `turns` has e^(-2 pi i k1 j2 / n) at k1 second->n + j2, where
+     * columns j2 have the order of vectors: all cosines, then all sines. NULL: the line is short, and passes transform it. */
     const weft_fft_plan *first, *second;
     weft_fft_table turns;
     /* Bluestein's algorithm: a convolution of size `padded`, 0: none; e^(-pi i j^2 / n), j < n; and the transform of the conjugates,
@@ -73,6 +78,18 @@ void weft_fft_join_f64(double *numbers, int64_t step, int64_t count, int64_t col
                        const double *im);
 void weft_fft_join_f32(float *numbers, int64_t step, int64_t count, int64_t columns, int64_t lanes, float scale, const float *re,
                        const float *im);
+
+/* The spectrum, k <= n / 2, of real lines of whole->n numbers, an even one, from the transform of half the size of lines whose element k is
+ * x_2k + i x_(2k + 1); and back, but for a factor of 2: of lanes, and of one line of complex numbers. Imaginary parts of the first and the
+ * last element are 0 for _pack(), and not read by _pack_line(). */
+void weft_fft_unpack_f64(const weft_fft_plan *whole, int64_t lanes, const double *re, const double *im, double *to_re, double *to_im);
+void weft_fft_unpack_f32(const weft_fft_plan *whole, int64_t lanes, const float *re, const float *im, float *to_re, float *to_im);
+void weft_fft_pack_f64(const weft_fft_plan *whole, int64_t lanes, const double *re, const double *im, double *to_re, double *to_im);
+void weft_fft_pack_f32(const weft_fft_plan *whole, int64_t lanes, const float *re, const float *im, float *to_re, float *to_im);
+void weft_fft_unpack_line_f64(const weft_fft_plan *whole, const double *numbers, double scale, double *to);
+void weft_fft_unpack_line_f32(const weft_fft_plan *whole, const float *numbers, float scale, float *to);
+void weft_fft_pack_line_f64(const weft_fft_plan *whole, const double *numbers, double *to);
+void weft_fft_pack_line_f32(const weft_fft_plan *whole, const float *numbers, float *to);
 
 /* One line of complex numbers, of a plan with `first`, to the same bits as weft_fft_execute(). `buffers`: as there; their contents are
  * lost; of WEFT_FFT_COLUMNS lanes, and gaps. */

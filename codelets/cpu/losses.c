@@ -248,16 +248,18 @@ static bool has_target(const gradient_row *row)
     return row->target >= 0 && row->target < row->count;
 }
 
-static bool serves(weft_dtype type, double log_sum)
+/* An infinite factor is multiplied by differences: the difference of its products would be NaN. */
+static bool serves(weft_dtype type, double factor, double log_sum)
 {
-    return fabs(log_sum) <= (type == WEFT_F64 ? WEFT_LOSS_MAX_LOG_SUM_F64 : WEFT_LOSS_MAX_LOG_SUM_F32);
+    return (type == WEFT_F64 ? isfinite(factor) && fabs(log_sum) <= WEFT_LOSS_MAX_LOG_SUM_F64
+                             : isfinite((float)factor) && fabs(log_sum) <= WEFT_LOSS_MAX_LOG_SUM_F32);
 }
 
 static void backward_of_log_sum(const weft_kernel_call *call, const gradient_row *row, double log_sum)
 {
     double smoothing = call->scalars[WEFT_LOSS_SMOOTHING], spread = smoothing / (double)call->numbers[WEFT_LOSS_CLASSES];
     double wanted = has_target(row) ? value_at(row->type, row->logits, row->target) : 0;
-    double rest = spread == 0 ? 0 : row->factor * spread; /* the factor may be infinite */
+    double rest = row->factor * spread;
     if (row->type == WEFT_F64) {
         softmax_double(row->out, row->logits, log_sum, row->factor, rest, row->count);
     } else {
@@ -347,7 +349,7 @@ void weft_kernel_cross_entropy_backward(const weft_kernel_call *call)
             memset(row.out, 0, line);
         } else {
             row.logits = weft_vector_load(&in, type, v, memory);
-            if (has_log_sums && serves(type, rows.log_sums[r])) {
+            if (has_log_sums && serves(type, row.factor, rows.log_sums[r])) {
                 backward_of_log_sum(call, &row, rows.log_sums[r]);
             } else {
                 backward_line(call, &row, statistics, v);

@@ -18,10 +18,16 @@
 /* Bytes of an element. */
 static __device__ inline size_t weft_size_of(weft_dtype type)
 {
-    return type == WEFT_F64 || type == WEFT_I64     ? 8
+    return type == WEFT_C128                        ? 16
+           : type == WEFT_F64 || type == WEFT_I64 || type == WEFT_C64 ? 8
            : type == WEFT_F32 || type == WEFT_I32   ? 4
            : type == WEFT_BF16 || type == WEFT_F16 ? 2
                                                     : 1;
+}
+
+static __device__ inline bool weft_is_complex_on_device(weft_dtype type)
+{
+    return type == WEFT_C64 || type == WEFT_C128;
 }
 
 /* Element i of memory of `type`, by the functions whose names end with `to`. Not inline: once for each type of

@@ -84,5 +84,11 @@ const char *weft_cuda_error_name(int failed)
     if (failed == WEFT_CUDA_NO_THREAD) {
         return "no thread to wait for the device";
     }
+    if (failed >= WEFT_CUDA_CUFFT) {
+        static const char *const names[] = { "CUFFT_SUCCESS", "CUFFT_INVALID_PLAN", "CUFFT_ALLOC_FAILED", "CUFFT_INVALID_TYPE",
+                                             "CUFFT_INVALID_VALUE", "CUFFT_INTERNAL_ERROR", "CUFFT_EXEC_FAILED", "CUFFT_SETUP_FAILED",
+                                             "CUFFT_INVALID_SIZE" };
+        return (size_t)(failed - WEFT_CUDA_CUFFT) < sizeof(names) / sizeof(names[0]) ? names[failed - WEFT_CUDA_CUFFT] : "an error of cuFFT";
+    }
     return failed >= WEFT_CUDA_CUBLAS ? blas_status_name(failed - WEFT_CUDA_CUBLAS) : cudaGetErrorName((cudaError_t)failed);
 }

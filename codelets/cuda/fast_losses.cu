@@ -77,7 +77,7 @@ template <typename T> struct slope {
 template <typename T> __device__ slope<T> slope_of_log_sum(double factor, double spread, double log_sum)
 {
     const T high = (T)log_sum; /* its low bits count in the scale */
-    return { high, (T)(factor * exp((double)high - log_sum)), 0, 1, (T)(spread == 0 ? 0 : factor * spread), log_sum, 1 };
+    return { high, (T)(factor * exp((double)high - log_sum)), 0, 1, (T)(factor * spread), log_sum, 1 };
 }
 
 template <typename T> __device__ slope<T> slope_of_sum(double factor, double spread, double most, double sum)
@@ -123,7 +123,7 @@ __global__ void WEFT_THREADS_AT_MOST(WEFT_TEAM_MOST, packs == 8 ? 1 : 2) run_cro
         const int64_t target = here ? target_of(loss, row, reports) : (int64_t)NO_CLASS;
         const double factor = here ? factor_of(loss, row) : 0, spread = call.scalars[WEFT_LOSS_SMOOTHING] / (double)call.numbers[WEFT_LOSS_CLASSES];
         const double log_sum = here && loss.log_sums != 0 ? weft_get<double>(call, loss.log_sums, row) : 0;
-        const bool has_log_sum = loss.log_sums != 0 && fabs(log_sum) <= limit;
+        const bool has_log_sum = loss.log_sums != 0 && isfinite((T)factor) && fabs(log_sum) <= limit; /* as on CPUs */
         double most = here && loss.statistics != 0 ? weft_get<double>(call, loss.statistics, row) : 0;
         double sum = here && loss.statistics != 0 ? weft_get<double>(call, loss.statistics + 1, row) : 1;
         weft_held_lines<type, 1, packs, kept> in;

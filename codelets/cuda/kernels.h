@@ -8,7 +8,7 @@ WEFT_BEGIN_DECLS
 
 /* Error words of one task, at most, and of a queue whose owner does not say how many. */
 enum { WEFT_CUDA_TASK_ERRORS = 32, WEFT_CUDA_ERRORS = 2 * WEFT_CUDA_TASK_ERRORS };
-enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_CUBLAS = 1 << 16, WEFT_CUDA_NO_CUBLAS = 1 << 17, WEFT_CUDA_NO_THREAD };
+enum { WEFT_CUDA_TABLES = 4, WEFT_CUDA_CUBLAS = 1 << 16, WEFT_CUDA_NO_CUBLAS = 1 << 17, WEFT_CUDA_NO_THREAD, WEFT_CUDA_CUFFT = 1 << 18 };
 
 /* A stream, and memory for what its kernels need beside their operands: begins with the stream and zeros; used by one
  * thread, with the stream's device as the current one. */
@@ -34,6 +34,7 @@ typedef struct weft_cuda_queue {
      * give equal bits on one model of device. false: the CPU's order and bits wherever a kernel can have them. */
     bool fast;
     void *dnn; /* for fast operations: what it has of cuDNN's (dnn.h) */
+    void *fourier; /* likewise of cuFFT's (fourier.h) */
 } weft_cuda_queue;
 
 /* Allocates the error words, on the queue's device, before panels have filled its memory. A cudaError_t; if it is not 0 the first
@@ -50,7 +51,7 @@ void weft_cuda_queue_free(weft_cuda_queue *queue);
 void weft_cuda_products_free(weft_cuda_queue *queue);
 
 /* Launches the kernel of a task whose operands are addresses in the device's memory; does not wait. Returns a
- * cudaError_t, or WEFT_CUDA_CUBLAS and a cublasStatus_t, or WEFT_CUDA_NO_CUBLAS; 0 if it was launched. The task's arguments are
+ * cudaError_t, or WEFT_CUDA_CUBLAS and a cublasStatus_t, or WEFT_CUDA_CUFFT and a cufftResult, or WEFT_CUDA_NO_CUBLAS; 0 if it was launched. The task's arguments are
  * read before it returns; run->error is not written. */
 typedef int (*weft_cuda_run)(const weft_task_run *run, weft_cuda_queue *queue);
 

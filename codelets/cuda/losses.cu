@@ -196,7 +196,7 @@ template <typename T> struct log_sum_scale {
     {
         const T high = (T)log_sum; /* its low bits count in the factor */
         const T own = (T)(factor * exp((double)high - log_sum));
-        return own * weft_device_exp_short((T)(value - high)) - (T)(spread == 0 ? 0 : factor * spread); /* the factor may be infinite */
+        return own * weft_device_exp_short((T)(value - high)) - (T)(factor * spread);
     }
     __device__ double probability(T value) const
     {
@@ -260,7 +260,8 @@ __device__ void backward_row(const loss_work &work, int64_t row, int64_t target,
     const int64_t place = target - call.views[weft_input(call, 0)].offset[1];
     const double factor = factor_of(work, row), spread = call.scalars[WEFT_LOSS_SMOOTHING] / (double)call.numbers[WEFT_LOSS_CLASSES];
     const double log_sum = work.log_sums != 0 ? weft_get<double>(call, work.log_sums, row) : NAN;
-    if (fabs(log_sum) <= (sizeof(T) == sizeof(double) ? WEFT_LOSS_MAX_LOG_SUM_F64 : WEFT_LOSS_MAX_LOG_SUM_F32)) {
+    /* An infinite factor is multiplied by differences: the difference of its products would be NaN. */
+    if (isfinite((T)factor) && fabs(log_sum) <= (sizeof(T) == sizeof(double) ? WEFT_LOSS_MAX_LOG_SUM_F64 : WEFT_LOSS_MAX_LOG_SUM_F32)) {
         backward_elements<T>(work, place, result, x, begin, step, log_sum_scale<T>{ factor, spread, log_sum });
         return;
     }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codelets/cuda/dnn.h"
+#include "codelets/cuda/fourier.h"
 #include "codelets/cuda/views.h"
 
 namespace
@@ -112,6 +113,7 @@ void weft_cuda_queue_free(weft_cuda_queue *queue)
     }
     weft_cuda_products_free(queue);
     weft_dnn_free(queue);
+    weft_fourier_free(queue);
     cudaFree(queue->table); /* no memory: nothing */
     cudaFree(queue->device_errors);
     if (queue->tables != NULL) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/cuda/fourier.h"
 #include "codelets/kernel.h"
 #include "runtime/cuda.h"
 
@@ -54,6 +55,11 @@ weft_status weft_codelets_start(const char *function)
     for (weft_kernel_id i = WEFT_KERNEL_NONE + 1; i < WEFT_KERNEL_COUNT; i++) {
         fill_in(&state->codelets[i], &weft_kernel_infos[i], weft_cpu_kernels[i], state->codelet_nodes);
         state->codelets[i].cuda = weft_cuda_kernels[i];
+        if (i == WEFT_KERNEL_fft) { /* has a library's order of arithmetic */
+            const bool has_library = state->cuda_queues != NULL && state->cuda_queues[0].fast && weft_fourier_is_there();
+            state->codelets[i].cuda = has_library ? weft_cuda_kernels[i] : NULL;
+            state->codelets[i].on_devices = weft_fourier_serves;
+        }
         weft_cuda_fill_in(&state->codelets[i]);
     }
     return WEFT_OK;

@@ -6,6 +6,7 @@
 
 #include "codelets/complex.h"
 #include "codelets/cuda/dnn.h"
+#include "codelets/cuda/fourier.h"
 #include "codelets/cuda/kernels.h"
 #include "codelets/cuda/products.h"
 #include "codelets/problems.h"
@@ -339,6 +340,7 @@ void weft_cuda_print(FILE *file)
         char text[200];
         weft_dnn_describe(text, sizeof(text));
         fprintf(file, "cuDNN, for attention of 16-bit types, and convolution: %s\n", text);
+        fprintf(file, "cuFFT: %s\n", weft_fourier_is_there() ? "found" : "none; CPUs compute Fourier transforms");
     }
 }
 

@@ -14,6 +14,7 @@
  *     STAND_IN_SEED       of the two (0)
  *     STAND_IN_NO_CUBLAS  1: cuBLAS gives no handle (0)
  *     STAND_IN_FAILING_LT 1: cuBLASLt launches nothing, and leaves an error of the runtime (0)
+ *     STAND_IN_FFT_BYTES  what plans of cuFFT want more of a work area (0)
  *     STAND_IN_CAPTURES   1: cudaDeviceSynchronize() fails as while a stream is captured (0)
  *     STAND_IN_NOTE       a cudnnBackendNumericalNote_t that each of cuDNN's engines has (none) */
 #ifndef WEFT_TESTS_STAND_IN_H

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/cuda/dnn.h"
+#include "codelets/cuda/fourier.h"
 #include "runtime/runtime.h"
 #include "stand_in.h"
 
@@ -257,9 +258,61 @@ static void test_convolution(void **state)
     assert_int_equal(device.runs, 0);
 }
 
+/* ---- Fourier transforms ---------------------------------------------------------------------------------- */
+
+/* Plans of cuFFT's that all queues have made. */
+static int64_t fourier_plans(void)
+{
+    int64_t plans = 0;
+    assert_int_equal(weft_wait(), WEFT_OK);
+    for (int i = 0; i < STARPU_NMAXWORKERS && weft_runtime.cuda_queues != NULL; i++) {
+        plans += weft_fourier_count_plans(&weft_runtime.cuda_queues[i]);
+    }
+    return plans;
+}
+
+/* A spectrum of shards and the values back from it, on devices with these bits; the second dimension's lines are columns. Returns plans. */
+static int64_t transform_on(const char *devices, const char *bits, double values[6 * 10 * 8], double spectrum[2 * 6 * 10 * 5])
+{
+    const int64_t shape[] = { 6, 10, 8 };
+    const weft_placement rows = weft_shard(0);
+    setenv("WEFT_BITS", bits, 1);
+    start_on(devices);
+    weft_tensor *x = weft_randn(WEFT_F64, 3, shape, NULL, &rows), *y = weft_rfftn(x, 3, NULL, NULL, WEFT_FFT_ORTHO);
+    weft_tensor *back = weft_irfftn(y, 3, shape, NULL, WEFT_FFT_ORTHO);
+    assert_int_equal(weft_to_host(weft_sub(back, x), values, 6 * 10 * 8 * sizeof(double)), WEFT_OK);
+    assert_int_equal(weft_to_host(y, spectrum, 2 * 6 * 10 * 5 * sizeof(double)), WEFT_OK);
+    assert_no_error();
+    const int64_t plans = fourier_plans();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    setenv("WEFT_BITS", "fast", 1);
+    return plans;
+}
+
+/* In fast mode devices compute them, else CPUs, with the bits of CPUs alone. */
+static void test_fourier(void **state)
+{
+    (void)state;
+    enum { VALUES = 6 * 10 * 8, BINS = 2 * 6 * 10 * 5 };
+    static double values[VALUES], spectra[4][BINS];
+    assert_int_equal(transform_on("0", "fast", values, spectra[0]), 0);
+    const int64_t plans = transform_on(TEST_ALL_DEVICES, "fast", values, spectra[1]);
+    assert_true(weft_fourier_is_there() ? plans > 0 : plans == 0);
+    for (int i = 0; i < VALUES; i++) {
+        assert_true(fabs(values[i]) < 1e-14);
+    }
+    for (int i = 0; i < BINS; i++) {
+        assert_true(fabs(spectra[1][i] - spectra[0][i]) < 1e-14);
+    }
+    transform_on(TEST_ALL_DEVICES, "fast", values, spectra[2]);
+    assert_memory_equal(spectra[1], spectra[2], sizeof(spectra[1]));
+    assert_int_equal(transform_on(TEST_ALL_DEVICES, "cpu", values, spectra[3]), 0);
+    assert_memory_equal(spectra[0], spectra[3], sizeof(spectra[0]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_of_rows), cmocka_unit_test(test_linear),
-                                        cmocka_unit_test(test_convolution) };
+                                        cmocka_unit_test(test_convolution), cmocka_unit_test(test_fourier) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

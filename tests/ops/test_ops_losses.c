@@ -481,6 +481,28 @@ static void check_equal_logits(weft_mesh *mesh, weft_dtype type, double logit, c
     }
 }
 
+/* An infinite gradient of the loss: the sign is that of what it is multiplied by, with log-sums as without. Probabilities are 1/4, which
+ * smoothing makes larger or smaller than what is wanted of each class. */
+static void check_infinite_gradient(weft_mesh *mesh, weft_dtype type, const weft_placement *placement)
+{
+    enum { N = 5, CLASSES = 4 };
+    int64_t shape[] = { N, CLASSES }, n = N;
+    weft_cross_entropy_options options = WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT;
+    options.label_smoothing = 0.5;
+    weft_tensor *x = weft_redistribute(weft_zeros(type, 2, shape, mesh, NULL), mesh, placement);
+    weft_tensor *targets = weft_zeros(WEFT_I64, 1, &n, mesh, NULL), *log_sums;
+    weft_tensor *infinite = weft_full(type, (double)INFINITY, 0, NULL, mesh, NULL);
+    weft_cross_entropy_with_log_sums(x, targets, &options, &log_sums);
+    weft_tensor *gradient = weft_cross_entropy_backward_with_log_sums(infinite, x, targets, log_sums, &options);
+    double found[N][CLASSES];
+    assert_int_equal(weft_to_host(weft_to_type(gradient, WEFT_F64), found, sizeof found), WEFT_OK);
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < CLASSES; j++) {
+            assert_true(found[i][j] == (j == 0 ? -INFINITY : INFINITY));
+        }
+    }
+}
+
 static void extreme_logits(void **state)
 {
     (void)state;
@@ -496,6 +518,8 @@ static void extreme_logits(void **state)
             check_equal_logits(mesh, WEFT_F64, logits[i], &placements[p]);
             weft_scope_end();
         }
+        check_infinite_gradient(mesh, WEFT_F32, &placements[p]);
+        check_infinite_gradient(mesh, WEFT_F64, &placements[p]);
     }
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

@@ -278,6 +278,10 @@ static bool loss_backward(scene *s)
         double growth = t.l->picks ? 0 : 2 * (fabs(x) + fabs(all));
         set_linear(s, out, i, gradient * value / count, roundings + growth,
                    size * (t.l->picks ? own : 1) / count);
+        /* Infinity times a probability that underflows, or a difference that rounding makes 0, is NaN. */
+        if (!isfinite(gradient / count) && fabs(value) <= (roundings + growth) * epsilon_of(out->dtype)) {
+            dense_allow(s->arena, out, i, (double)INFINITY);
+        }
     }
     distrust_vague(s, out);
     distrust_infinite(s, out);
