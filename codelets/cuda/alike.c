@@ -4,27 +4,32 @@
 #include "codelets/cuda/chain.h"
 #include "codelets/elementwise.h"
 
-/* Elements of operands that all lie in one piece; -1: they do not. */
-static int64_t count_in_one_piece(const weft_elementwise_args *args, int num_operands)
+/* Elements of operands that lie in one piece each, or are one element: their steps. -1: they are not so. */
+static int64_t find_pieces(const weft_elementwise_args *args, int num_operands, int step[])
 {
     weft_elementwise_box box;
     weft_elementwise_merge(&box, args, num_operands);
-    int64_t count = box.extent[0];
+    int64_t count = box.ndim == 1 ? box.extent[0] : -1;
     for (int k = 0; k < num_operands; k++) {
-        count = box.ndim == 1 && (box.stride[k][0] == 1 || count == 1) ? count : -1;
+        step[k] = k > 0 && box.stride[k][0] == 0 ? 0 : 1;
+        count = box.stride[k][0] == step[k] || count == 1 ? count : -1;
     }
     return count;
 }
 
-static bool overlap(const weft_alike *alike, const struct weft_alike_set *a, int k, const struct weft_alike_set *b, int j)
+static int64_t bytes_of(const weft_alike *alike, const weft_alike_set *set, int k)
+{
+    return (alike->step[k] == 0 ? 1 : set->elements) * (int64_t)weft_dtype_size(alike->types[k]);
+}
+
+static bool overlap(const weft_alike *alike, const weft_alike_set *a, int k, const weft_alike_set *b, int j)
 {
     const char *one = a->memories[k], *other = b->memories[j];
-    return one < other + b->elements * (int64_t)weft_dtype_size(alike->types[j]) &&
-           other < one + a->elements * (int64_t)weft_dtype_size(alike->types[k]);
+    return one < other + bytes_of(alike, b, j) && other < one + bytes_of(alike, a, k);
 }
 
 /* Whether neither of the two writes what the other one reads or writes. */
-static bool are_apart(const weft_alike *alike, const struct weft_alike_set *a, const struct weft_alike_set *b)
+static bool are_apart(const weft_alike *alike, const weft_alike_set *a, const weft_alike_set *b)
 {
     bool apart = true;
     for (int k = 0; k < alike->num_memories && apart; k++) {
@@ -47,12 +52,15 @@ static bool is_like(const weft_alike *alike, const weft_task_run *run)
 
 static bool add(weft_alike *alike, const weft_task_run *run)
 {
-    struct weft_alike_set *own = &alike->of[alike->count];
-    *own = (struct weft_alike_set){ .elements = count_in_one_piece(run->arguments, run->num_operands) };
+    weft_alike_set *own = &alike->of[alike->count];
+    int step[WEFT_ALIKE_MEMORIES];
+    *own = (weft_alike_set){ .elements = find_pieces(run->arguments, run->num_operands, step) };
+    bool fits = own->elements > 0;
     for (int k = 0; k < run->num_operands; k++) {
         own->memories[k] = run->operands[k];
+        alike->step[k] = alike->count == 0 ? step[k] : alike->step[k];
+        fits = fits && (step[k] == alike->step[k] || own->elements == 1);
     }
-    bool fits = own->elements > 0;
     for (int i = 0; i < alike->count && fits; i++) {
         fits = are_apart(alike, &alike->of[i], own);
     }

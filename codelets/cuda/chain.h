@@ -29,18 +29,22 @@ bool weft_cuda_steps_use_scratch(const weft_cuda_steps *steps);
 
 enum { WEFT_CHAIN_INPUTS = 3, WEFT_ALIKE_MOST = 64, WEFT_ALIKE_MEMORIES = 1 + WEFT_CHAIN_INPUTS };
 
-/* Elementwise kernels that differ in their operands alone, each of which lies in one piece of memory. */
+/* The operands of one: the output, then the inputs. */
+typedef struct weft_alike_set {
+    void *memories[WEFT_ALIKE_MEMORIES];
+    int64_t elements;
+} weft_alike_set;
+
+/* Elementwise kernels that differ in their operands alone, each of which lies in one piece of memory, or is one element for all. */
 typedef struct weft_alike {
     weft_kernel_id kernel;
-    int num_memories; /* the output's, then the inputs' */
+    int num_memories;
+    int step[WEFT_ALIKE_MEMORIES]; /* 0: one element */
     weft_dtype arithmetic, common, types[WEFT_ALIKE_MEMORIES];
     unsigned converted; /* of weft_elementwise_args */
     double scalars[WEFT_MAX_SCALARS];
     int count;
-    struct weft_alike_set {
-        void *memories[WEFT_ALIKE_MEMORIES];
-        int64_t elements;
-    } of[WEFT_ALIKE_MOST];
+    weft_alike_set of[WEFT_ALIKE_MOST];
 } weft_alike;
 
 /* As many runs as are alike, from the first of `count` on; 0: the first does not lie in one piece. (alike.c) */

@@ -248,7 +248,7 @@ int weft_alike_launch(const weft_alike *alike, weft_cuda_queue *queue)
     }
     const int length = work.plan.length = WEFT_VECTOR_BYTES / largest;
     for (int i = 0; i < alike->count; i++) {
-        const struct weft_alike_set &from = alike->of[i];
+        const weft_alike_set &from = alike->of[i];
         work.of[i].elements = from.elements;
         work.of[i].block = (int32_t)blocks;
         blocks += (from.elements + (int64_t)VECTORS * length - 1) / ((int64_t)VECTORS * length);
@@ -258,8 +258,8 @@ int weft_alike_launch(const weft_alike *alike, weft_cuda_queue *queue)
         }
     }
     for (int k = 0; k < alike->num_memories; k++) {
-        const int size = work.plan.size[k], access = weft_common_alignment(addresses[k], length * size);
-        work.plan.step[k] = 1;
+        const int size = work.plan.size[k], access = alike->step[k] == 1 ? weft_common_alignment(addresses[k], length * size) : size;
+        work.plan.step[k] = alike->step[k];
         work.plan.access[k] = access < size ? size : access;
         work.plan.accesses[k] = length * size / work.plan.access[k];
     }

@@ -248,11 +248,11 @@ static bool step_one(const lists *l, int i, weft_tensor *gradient, weft_tensor *
     return done;
 }
 
-/* The parameters [first, end) become their masters, rounded. False with the error kept. */
-static bool round_masters(const lists *l, int first, int end, weft_tensor *outputs[])
+/* The parameters become their masters, rounded. False with the error kept. */
+static bool round_masters(const lists *l, weft_tensor *outputs[])
 {
     bool done = true;
-    for (int i = first; i < end && done && l->rounds; i++) {
+    for (int i = 0; i < l->n && done && l->rounds; i++) {
         outputs[i] = weft_copy_inplace(weft_call_tensor(l->call, i), tensor_of(l, 0, i));
         done = outputs[i] != NULL;
     }
@@ -275,9 +275,8 @@ bool weft_expand_step(const weft_call *call, const weft_operation *one, weft_ten
         for (int i = first; i < end && done; i++) {
             done = step_one(&l, i, gradients[i - first], outputs);
         }
-        done = done && round_masters(&l, first, end, outputs);
     }
-    return done;
+    return done && round_masters(&l, outputs);
 }
 
 /* Concatenates the lists of the call, without parameters that have no gradient. Returns the number of tensors. */

@@ -130,11 +130,13 @@ static weft_optimizer_options options_of(weft_optimizer kind)
     return options;
 }
 
-static void test_all_kinds(void **state)
+/* A kind with each number of states; rows of optimizers.inc are in test_device_chains.c. */
+static void test_kinds(void **state)
 {
     (void)state;
-    for (int kind = WEFT_OPTIMIZER_SGD; kind <= WEFT_OPTIMIZER_LION; kind++) {
-        const weft_optimizer_options options = options_of((weft_optimizer)kind);
+    static const weft_optimizer kinds[] = { WEFT_OPTIMIZER_SGD, WEFT_OPTIMIZER_LION, WEFT_OPTIMIZER_ADAM, WEFT_OPTIMIZER_NADAM };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const weft_optimizer_options options = options_of(kinds[i]);
         compare(&options, WEFT_F32, WEFT_F32);
     }
 }
@@ -154,21 +156,18 @@ static void test_momentum(void **state)
 static void test_mixed_types(void **state)
 {
     (void)state;
-    static const weft_optimizer kinds[] = { WEFT_OPTIMIZER_ADAMW, WEFT_OPTIMIZER_ADAM, WEFT_OPTIMIZER_RMSPROP, WEFT_OPTIMIZER_SGD };
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        weft_optimizer_options options = options_of(kinds[i]);
-        options.maximize = false;
-        compare(&options, i % 2 == 0 ? WEFT_BF16 : WEFT_F16, i < 2 ? WEFT_BF16 : WEFT_F32);
-        options.master_weights = true;
-        options.amsgrad = kinds[i] == WEFT_OPTIMIZER_ADAM;
-        compare(&options, i % 2 == 0 ? WEFT_BF16 : WEFT_F16, i < 2 ? WEFT_BF16 : WEFT_F32);
-    }
+    weft_optimizer_options options = options_of(WEFT_OPTIMIZER_ADAMW);
+    compare(&options, WEFT_BF16, WEFT_BF16);
+    options.master_weights = true;
+    compare(&options, WEFT_BF16, WEFT_F32);
+    options.amsgrad = true; /* three states */
+    compare(&options, WEFT_F16, WEFT_F16);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_kinds),
+        cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_momentum),
         cmocka_unit_test(test_mixed_types),
     };

@@ -192,7 +192,8 @@ void weft_cluster_lower_all(weft_cluster_building *b)
             bool lowered = lower(b, node, call);
             weft_scope_end_keeping(0, NULL, NULL, NULL);
             call->fits = lowered && small && (b->passes & WEFT_PASS_CLUSTER);
-            call->fuses = lowered && call->fuses && may_fuse(node) && (b->passes & WEFT_PASS_FUSE);
+            /* Calls of any size are few launches one beside the other; fused with others each would be one of its own. */
+            call->fuses = lowered && call->fuses && may_fuse(node) && !(call->fits && call->any_size) && (b->passes & WEFT_PASS_FUSE);
         }
         if (call->fits || call->fuses) {
             note_changes(b, node);
