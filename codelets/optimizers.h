@@ -6,6 +6,8 @@
 
 #include <weft/kernel.h>
 
+#include "codelets/kernels.h"
+
 /* Outputs, in place: the parameter, the first and the second moment. Input 0: the gradient, to which decay
  * times the parameter is added.
  *     first  = beta1 first + (1 - beta1) gradient
@@ -50,5 +52,11 @@ enum {
     WEFT_ROW_FACTOR
 };
 void weft_kernel_optimizer(const weft_kernel_call *call);
+
+/* Steps of several parameters that are one launch on devices (cuda/steps.cuh). They find no errors. */
+static inline bool weft_kernel_is_step(weft_kernel_id kernel)
+{
+    return kernel == WEFT_KERNEL_adam || kernel == WEFT_KERNEL_sgd_momentum || kernel == WEFT_KERNEL_optimizer;
+}
 
 #endif

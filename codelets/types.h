@@ -10,6 +10,12 @@ static inline bool weft_dtype_is_stored(weft_dtype dtype)
     return dtype == WEFT_F8_E4M3 || dtype == WEFT_F8_E5M2;
 }
 
+/* Whether the type has whole numbers, or is WEFT_BOOL. */
+static inline bool weft_dtype_is_whole(weft_dtype dtype)
+{
+    return (dtype >= WEFT_I64 && dtype <= WEFT_BOOL) || (dtype >= WEFT_I8 && dtype <= WEFT_U64);
+}
+
 /* The smallest and the largest number of an integer type or WEFT_BOOL. False, and both 0: another type. */
 static inline bool weft_whole_range(weft_dtype type, int64_t *least, uint64_t *most)
 {

@@ -5,6 +5,7 @@
 
 #include "codelets/elementwise.h"
 #include "codelets/kernel.h"
+#include "codelets/optimizers.h"
 
 _Static_assert(WEFT_CHAIN_INPUTS == (int)WEFT_MAX_ELEMENTWISE_INPUTS, "all inputs of an elementwise kernel");
 
@@ -300,25 +301,47 @@ void weft_chain_find(const weft_cuda_steps *steps, int first, weft_chain *chain)
 
 /* ---- all kernels of a task ------------------------------------------------------------------------------- */
 
+/* The elementwise kernels from number n on that differ in their tensors alone and write no scratch memory, if these are more than a chain
+ * has; else 0. */
+static int find_alike(const weft_cuda_steps *steps, int n, int in_chain, weft_alike *alike)
+{
+    const weft_task_run *run = &steps->runs[n];
+    int last = n, most = n + WEFT_ALIKE_MOST < steps->count ? n + WEFT_ALIKE_MOST : steps->count;
+    while (last < most && steps->runs[last].kernel == run->kernel && !is_in_scratch(steps, operand_of(&steps->runs[last], 0).bytes)) {
+        last++;
+    }
+    int together = last - n > in_chain ? weft_alike_find(run, last - n, alike) : 0;
+    return together > in_chain ? together : 0;
+}
+
+static bool any_in_scratch(const weft_cuda_steps *steps, int count, void *const memories[])
+{
+    bool any = false;
+    for (int m = 0; m < count; m++) {
+        const char *at = memories[m];
+        any = any || is_in_scratch(steps, (range){ at, at + 1 });
+    }
+    return any;
+}
+
 bool weft_cuda_steps_use_scratch(const weft_cuda_steps *steps)
 {
     bool use = false;
     for (int n = 0, next; n < steps->count && !use; n = next) {
         const weft_task_run *run = &steps->runs[n];
         next = n + 1;
-        if (weft_kernel_is_elementwise(run->kernel)) {
-            weft_chain chain;
-            weft_chain_find(steps, n, &chain);
-            for (int m = 0; m < chain.num_memories; m++) {
-                const char *at = chain.memories[m];
-                use = use || is_in_scratch(steps, (range){ at, at + 1 });
-            }
-            next = n + chain.num_steps;
+        if (!weft_kernel_is_elementwise(run->kernel)) {
+            use = any_in_scratch(steps, run->num_operands, run->operands);
             continue;
         }
-        for (int k = 0; k < run->num_operands; k++) {
-            const char *at = run->operands[k];
-            use = use || is_in_scratch(steps, (range){ at, at + 1 });
+        weft_chain chain;
+        weft_alike alike;
+        weft_chain_find(steps, n, &chain);
+        const int together = find_alike(steps, n, chain.num_steps, &alike);
+        next = n + (together > 0 ? together : chain.num_steps);
+        use = together == 0 && any_in_scratch(steps, chain.num_memories, chain.memories);
+        for (int i = 0; i < together; i++) {
+            use = use || any_in_scratch(steps, alike.num_memories, alike.of[i].memories);
         }
     }
     return use;
@@ -329,32 +352,39 @@ static weft_cuda_run function_of(weft_kernel_id kernel)
     return kernel < WEFT_KERNEL_COUNT ? weft_cuda_kernels[kernel] : weft_cuda_views;
 }
 
-static bool is_optimizer_step(weft_kernel_id kernel)
+/* Launches the kernels from number n on that are one launch. Returns their number; *failed: a weft_cuda_run's result. */
+static int launch_next(const weft_cuda_steps *steps, int n, weft_cuda_queue *queue, int *failed)
 {
-    return kernel == WEFT_KERNEL_adam || kernel == WEFT_KERNEL_sgd_momentum;
+    const weft_task_run *run = &steps->runs[n];
+    int together = 0;
+    if (weft_kernel_is_step(run->kernel)) {
+        *failed = weft_cuda_steps_together(run, steps->count - n, queue, &together);
+    }
+    if (!weft_kernel_is_elementwise(run->kernel)) {
+        *failed = *failed != 0 || together > 0 ? *failed : function_of(run->kernel)(run, queue);
+        return together > 0 ? together : 1;
+    }
+    weft_chain chain;
+    weft_alike alike;
+    weft_chain_find(steps, n, &chain);
+    together = find_alike(steps, n, chain.num_steps, &alike);
+    if (together > 0) {
+        *failed = weft_alike_launch(&alike, queue);
+    } else if (chain.num_steps > 1) {
+        *failed = weft_chain_launch(&chain, queue);
+    } else if (chain.steps[0].output >= 0) { /* a value that nothing reads may have no memory */
+        *failed = function_of(run->kernel)(run, queue);
+    }
+    return together > 0 ? together : chain.num_steps;
 }
 
 int weft_cuda_launch_steps(const weft_cuda_steps *steps, weft_cuda_queue *queue, weft_device_error *found[])
 {
     int failed = 0;
     for (int n = 0, next; n < steps->count && failed == 0; n = next) {
-        const weft_task_run *run = &steps->runs[n];
-        weft_chain chain = { .num_steps = 1 };
-        if (weft_kernel_is_elementwise(run->kernel)) {
-            weft_chain_find(steps, n, &chain);
-        }
-        int together = 0;
-        if (is_optimizer_step(run->kernel)) {
-            failed = weft_cuda_steps_together(run, steps->count - n, queue, &together);
-        }
-        next = n + (together > 0 ? together : chain.num_steps);
-        memset(&found[n], 0, (size_t)(next - n) * sizeof(found[0]));
         queue->pending = NULL;
-        /* A value that nothing reads may have no memory. */
-        bool is_needed = chain.num_steps > 1 || !weft_kernel_is_elementwise(run->kernel) || chain.steps[0].output >= 0;
-        if (is_needed && failed == 0 && together == 0) {
-            failed = chain.num_steps > 1 ? weft_chain_launch(&chain, queue) : function_of(run->kernel)(run, queue);
-        }
+        next = n + launch_next(steps, n, queue, &failed);
+        memset(&found[n], 0, (size_t)(next - n) * sizeof(found[0]));
         found[n] = queue->pending;
     }
     queue->pending = NULL;

@@ -6,6 +6,7 @@
 
 #include "codelets/cuda/launch.h"
 #include "codelets/expressions.h"
+#include "codelets/types.h"
 
 #define CONVERT(name, from, to, expression)                                                                  \
     static __device__ inline to name(const from x)                                                           \

@@ -312,7 +312,7 @@ template <bool product> int launch_scan(const weft_task_run *run, weft_cuda_queu
            : out.dtype == WEFT_F32  ? launch_scan_of<double, float, product>(lines, call, queue)
            : out.dtype == WEFT_F64  ? launch_scan_of<double, double, product>(lines, call, queue)
            : out.dtype == WEFT_I64  ? launch_scan_of<int64_t, int64_t, product>(lines, call, queue)
-           : out.dtype >= WEFT_I64  ? launch_scan_of<int64_t, any, product>(lines, call, queue)
+           : weft_dtype_is_whole(out.dtype) ? launch_scan_of<int64_t, any, product>(lines, call, queue)
                                     : launch_scan_of<double, any, product>(lines, call, queue);
 }
 
@@ -382,7 +382,7 @@ int weft_cuda_cumulative_place(const weft_task_run *run, weft_cuda_queue *queue)
     weft_device_call call;
     int failed = weft_call_begin(&call, run, queue);
     int64_t lines = weft_lines_along(call.views[0], call.numbers[0]);
-    bool whole = call.views[call.num_outputs].dtype >= WEFT_I64;
+    bool whole = weft_dtype_is_whole(call.views[call.num_outputs].dtype);
     weft_device_kernel kernel = whole ? run_cumulative_place<int64_t> : run_cumulative_place<double>;
     return failed != 0 ? failed : weft_call_launch(kernel, lines, call, queue);
 }

@@ -82,9 +82,10 @@ const char *weft_cuda_error_name(int failed);
 #include "codelets/kernels.inc"
 #include "codelets/kernels_end.inc"
 int weft_cuda_elementwise(const weft_task_run *run, weft_cuda_queue *queue);
-/* Launches as many of `count` runs, from the first on, as can be one launch, if these are several; the first one is a step of an
- * optimiser. Sets *launched to their number, or 0. */
+/* Launches as many of `count` runs, from the first on, as can be one launch; the first one is a step of an optimiser. Sets *launched to
+ * their number, or 0: its tensors do not lie in one piece each. The second: of rows of optimizers.inc. */
 int weft_cuda_steps_together(const weft_task_run runs[], int count, weft_cuda_queue *queue, int *launched);
+int weft_cuda_rows_together(const weft_task_run runs[], int count, weft_cuda_queue *queue, int *launched);
 
 WEFT_END_DECLS
 

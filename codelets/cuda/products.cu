@@ -228,7 +228,7 @@ int launch_addend(const addend_work &work, weft_cuda_queue *queue)
     int64_t count = work.count * work.m * work.n;
     return count == 0 ? 0
                       : weft_launch(work.type == WEFT_F64   ? run_addend<double>
-                                    : work.type >= WEFT_I64 ? run_addend<int64_t>
+                                    : weft_dtype_is_whole(work.type) ? run_addend<int64_t>
                                                             : run_addend<float>,
                                     count, queue->stream, work);
 }

@@ -13,7 +13,7 @@ __global__ void run_range(const weft_device_call call)
     const weft_device_view &out = call.views[0];
     for (int64_t i = weft_first_index(); i < out.count; i += weft_index_step()) {
         const int64_t index = out.offset[0] + i;
-        if (out.dtype < WEFT_I64) {
+        if (!weft_dtype_is_whole(out.dtype)) {
             weft_set(call, 0, i, weft_range_real(call.scalars, out.shape[0], index));
         } else {
             weft_set(call, 0, i, weft_range_whole(call.scalars, index));

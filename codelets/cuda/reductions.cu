@@ -428,7 +428,7 @@ template <typename Kind> int reduce(reduction_work *work, bool powers, bool scal
     work->centred = work->call.num_inputs > 1;
     const bool as_they_lie = !powers && !work->centred && (type == WEFT_F32 || type == WEFT_F64 || type == WEFT_I64);
     work->group = as_they_lie ? WEFT_REDUCED_RUN : WEFT_REDUCED_BLOCK;
-    return type >= WEFT_I64 ? reduce_in<Kind, int64_t>(work, queue) : reduce_in<Kind, double>(work, queue);
+    return weft_dtype_is_whole(type) ? reduce_in<Kind, int64_t>(work, queue) : reduce_in<Kind, double>(work, queue);
 }
 
 template <typename Kind> int run_kind(const weft_task_run *run, weft_cuda_queue *queue, bool powers = false, bool scaled = false)
@@ -441,7 +441,7 @@ template <typename Kind> int run_kind(const weft_task_run *run, weft_cuda_queue 
 int find_places(reduction_work *work, weft_cuda_queue *queue)
 {
     find_geometry(work);
-    bool whole = work->call.views[work->source].dtype >= WEFT_I64;
+    bool whole = weft_dtype_is_whole(work->call.views[work->source].dtype);
     return launch(whole ? run_place<int64_t> : run_place<double>, *work, queue);
 }
 

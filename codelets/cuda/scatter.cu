@@ -219,11 +219,11 @@ int weft_cuda_scatter(const weft_task_run *run, weft_cuda_queue *queue)
     const bool is_long = failed == 0 && call.views[call.num_outputs].extent[dim] >= LONG;
     if (is_long && lines < FEW_LINES && out.count > 0 && out.count <= FEW_ELEMENTS) {
         return out.dtype == WEFT_F64   ? launch_scatter_found<double>(call, queue)
-               : out.dtype >= WEFT_I64 ? launch_scatter_found<int64_t>(call, queue)
+               : weft_dtype_is_whole(out.dtype) ? launch_scatter_found<int64_t>(call, queue)
                                        : launch_scatter_found<float>(call, queue);
     }
     weft_device_kernel kernel = out.dtype == WEFT_F64   ? run_scatter<double>
-                                : out.dtype >= WEFT_I64 ? run_scatter<int64_t>
+                                : weft_dtype_is_whole(out.dtype) ? run_scatter<int64_t>
                                                         : run_scatter<float>;
     return failed != 0 ? failed : weft_call_launch_checked(kernel, lines, call, queue);
 }

@@ -4,6 +4,7 @@
 #include "codelets/cuda/products.h"
 #include "codelets/cuda/views.h"
 #include "codelets/sort_keys.h"
+#include "codelets/types.h"
 
 extern "C" {
 #include "codelets/sorting.h"
@@ -429,7 +430,7 @@ int launch(const weft_task_run *run, weft_cuda_queue *queue, int values, int pla
     set_bits(&work, in.dtype);
     const int64_t lines = weft_lines_along(in, work.call.numbers[0]);
     const auto launch_for = in.dtype == WEFT_F64   ? launch_of<of_double>
-                            : in.dtype < WEFT_I64  ? launch_of<of_float>
+                            : !weft_dtype_is_whole(in.dtype) ? launch_of<of_float>
                             : in.dtype == WEFT_I64 ? launch_of<of_long>
                                                    : launch_of<of_int>;
     return launch_for(work, lines, in.count / lines, out.count / lines, queue);

@@ -147,6 +147,10 @@ typedef struct weft_optimizer_options {
     bool decoupled; /**< multiplies the parameter by 1 - learning_rate * weight_decay, and leaves the gradient; not of
                      * WEFT_OPTIMIZER_SGD */
     bool maximize;  /**< follows the gradient upwards */
+    /** The step is taken on copies of the parameters in a wider type, which have the states' precision, and the parameters become
+     * these, rounded (P. Micikevicius and others, Mixed Precision Training, 2018). The copies are the last list of the states. Make
+     * them by weft_to_type() of the first parameters, and keep them in checkpoints as the states. */
+    bool master_weights;
     double learning_rate;
     double weight_decay; /**< this times the parameter is added to the gradient, if not decoupled */
     double beta1, beta2;        /**< at least 0, less than 1 */
@@ -159,13 +163,13 @@ typedef struct weft_optimizer_options {
 /** Sets PyTorch's defaults for this kind (for Lion those of its paper), and `size`. WEFT_ERR_INVALID: no such kind. */
 WEFT_API weft_status weft_optimizer_options_init(weft_optimizer_options *options, weft_optimizer kind);
 
-/** Returns the number of states that each parameter has. 0: gradient descent without a momentum, or an error
- * (WEFT_ERR_INVALID, weft_last_status()). */
+/** Returns the number of states that each parameter has, with `master_weights` one more. 0: gradient descent without a momentum, or
+ * an error (WEFT_ERR_INVALID, weft_last_status()). */
 WEFT_API int weft_optimizer_states(const weft_optimizer_options *options);
 
 /**
- * One step of any of these optimisers, in one pass over memory (with `maximize` another one negates the gradients). It is
- * computed in the widest type of a parameter's tensors, at least WEFT_F32. Of WEFT_OPTIMIZER_SGD, ADAM and ADAMW the results
+ * One step of any of these optimisers, in one pass over memory (with `maximize` another one negates the gradients, with `master_weights`
+ * another one rounds). It is computed in the widest type of a parameter's tensors, at least WEFT_F32. Of WEFT_OPTIMIZER_SGD, ADAM and ADAMW the results
  * are those of the functions above.
  *
  * \param states  weft_optimizer_states() lists of n tensors, one behind the other: state k of parameter i is

@@ -12,6 +12,7 @@ typedef struct weft_dispatch {
     weft_rule_table rules;
     weft_map warned; /* set: operations that have had their warning */
     weft_forced_sharding forced;
+    const weft_joining *joining; /* NULL: not yet */
 } weft_dispatch_state;
 
 /* ---- start and stop ------------------------------------------------------------------------------------ */
@@ -52,6 +53,16 @@ int64_t weft_dispatch_force(int64_t combination)
 weft_map *weft_expansions_kept(void)
 {
     return &weft_runtime.dispatch->expansions;
+}
+
+void weft_expansions_join_by(const weft_joining *joining)
+{
+    weft_runtime.dispatch->joining = joining;
+}
+
+const weft_joining *weft_expansions_joining(void)
+{
+    return weft_runtime.dispatch->joining;
 }
 
 weft_forced_sharding *weft_forced(void)

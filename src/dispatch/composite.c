@@ -194,7 +194,8 @@ static bool run_without_data(const weft_call *call, weft_tensor_impl *const inpu
 static bool run_composite(const weft_call *call, weft_tensor_impl *const inputs[], weft_tensor *outputs[])
 {
     weft_expansion *expansion = weft_expansion_obtain(call, inputs);
-    bool right = weft_dispatch_check_spmd(call, inputs, expansion != NULL) && expansion != NULL;
+    bool made = expansion != NULL && weft_expansion_join(expansion);
+    bool right = weft_dispatch_check_spmd(call, inputs, made) && made;
     bool done = right && weft_expansion_run(expansion, call, inputs, outputs);
     weft_expansion_release(expansion);
     return done;
@@ -248,6 +249,27 @@ static void let_go(const running *r, int number)
     }
 }
 
+static void let_go_after(const running *r, const weft_step *step)
+{
+    for (int i = 0; i < step->call->num_inputs; i++) {
+        if (step->last_inputs >> i & 1) {
+            let_go(r, step->inputs[i]);
+        }
+    }
+    for (int i = 0; i < step->num_outputs; i++) {
+        if (step->last_outputs >> i & 1) {
+            let_go(r, step->outputs[i]);
+        }
+    }
+}
+
+void weft_step_scalars(const weft_call *step, const weft_call *composite, double scalars[WEFT_MAX_SCALARS])
+{
+    for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
+        scalars[i] = step->inherited >> i & 1 ? composite->scalars[i] : step->scalars[i];
+    }
+}
+
 static bool run_step(const running *r, const weft_step *step)
 {
     weft_call call = *step->call;
@@ -255,11 +277,7 @@ static bool run_step(const running *r, const weft_step *step)
     for (int i = 0; i < call.num_inputs; i++) {
         call.inputs[i] = r->tensors[step->inputs[i]]->handle;
     }
-    for (int i = 0; i < WEFT_MAX_SCALARS && call.inherited >> i != 0; i++) {
-        if (call.inherited >> i & 1) {
-            call.scalars[i] = r->composite->scalars[i];
-        }
-    }
+    weft_step_scalars(step->call, r->composite, call.scalars);
     weft_tensor *outputs[WEFT_MAX_STEP_OUTPUTS] = { NULL };
     weft_scope_begin();
     bool done;
@@ -276,15 +294,30 @@ static bool run_step(const running *r, const weft_step *step)
         }
     }
     weft_scope_end_own();
-    for (int i = 0; i < call.num_inputs; i++) {
-        if (step->last_inputs >> i & 1) {
-            let_go(r, step->inputs[i]);
-        }
+    let_go_after(r, step);
+    return done;
+}
+
+/* The steps from `first` on that become tasks together, if nobody looks at each call. 0: none; -1: with the error kept. */
+static int run_joined(const running *r, const weft_expansion *expansion, size_t first)
+{
+    const weft_runtime_state *state = &weft_runtime;
+    bool joins = expansion->joined != NULL && state->explained == NULL && state->regions == NULL && state->replaced.count == 0;
+    int ran = joins ? weft_expansions_joining()->run(expansion, first, r->composite, r->tensors) : 0;
+    for (int i = 0; i < ran; i++) {
+        let_go_after(r, (const weft_step *)expansion->steps.items + first + i);
     }
-    for (int i = 0; i < step->num_outputs; i++) {
-        if (step->last_outputs >> i & 1) {
-            let_go(r, step->outputs[i]);
-        }
+    return ran;
+}
+
+/* All steps. False with the error kept. */
+static bool run_steps(const running *r, const weft_expansion *expansion)
+{
+    bool done = true;
+    for (size_t i = 0; i < expansion->steps.count && done;) {
+        int ran = run_joined(r, expansion, i);
+        done = ran > 0 || (ran == 0 && run_step(r, (const weft_step *)expansion->steps.items + i));
+        i += ran > 0 ? (size_t)ran : 1;
     }
     return done;
 }
@@ -338,14 +371,10 @@ bool weft_expansion_run(const weft_expansion *expansion, const weft_call *call, 
     memset(tensors + expansion->num_inputs, 0,
            (size_t)(expansion->num_tensors - expansion->num_inputs) * sizeof(*tensors));
     const running r = { call, tensors, expansion->num_inputs };
-    const weft_step *steps = expansion->steps.items;
-    bool done = true;
     weft_composite_enter();
     const weft_context outer = weft_context_enter(weft_context_expanded());
     const weft_reuse reuse = begin_lead(call->operation);
-    for (size_t i = 0; i < expansion->steps.count && done; i++) {
-        done = run_step(&r, &steps[i]);
-    }
+    bool done = run_steps(&r, expansion);
     end_lead(call->operation, reuse);
     weft_context_leave(outer);
     weft_composite_close();

@@ -16,11 +16,25 @@ typedef struct collector {
     weft_expansion *expansion;
 } collector;
 
-/* The number of a tensor without data; a new one gets the next number. */
+/* False: no memory. */
+static bool add_layout(weft_expansion *expansion, const weft_layout *layout)
+{
+    const weft_layout **place = weft_vec_push(&expansion->layouts, sizeof(*place));
+    if (place != NULL) {
+        *place = layout;
+        expansion->bytes += sizeof(*place);
+    }
+    return place != NULL;
+}
+
+/* The number of a tensor without data; a new one gets the next number. -1: no memory. */
 static int number_of(weft_expansion *expansion, const weft_tensor *handle)
 {
     weft_tensor_impl *tensor = weft_tensor_get(handle);
     if (tensor->number == 0) {
+        if (!add_layout(expansion, tensor->layout)) {
+            return -1;
+        }
         tensor->number = ++expansion->num_tensors;
     }
     return tensor->number - 1;
@@ -39,14 +53,30 @@ static bool add_step(weft_steps *self, const weft_call *call, int num_outputs, w
     }
     *step = (weft_step){ .call = copy, .num_outputs = num_outputs };
     copy->inherited &= self->inherited;
+    bool done = true;
     for (int i = 0; i < call->num_inputs; i++) {
         step->inputs[i] = number_of(expansion, call->inputs[i]);
+        done = done && step->inputs[i] >= 0;
     }
     for (int i = 0; i < num_outputs; i++) {
         step->outputs[i] = number_of(expansion, outputs[i]);
+        done = done && step->outputs[i] >= 0;
     }
     expansion->bytes += sizeof(*step) + bytes;
-    return true;
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for its calls");
+    }
+    return done;
+}
+
+bool weft_step_changes_alone(const weft_step *step)
+{
+    const weft_operation *operation = step->call->operation;
+    bool alone = !weft_call_is_action(step->call) && step->num_outputs > 0;
+    for (int i = 0; i < step->num_outputs && alone; i++) {
+        alone = operation->outputs[i].in_place;
+    }
+    return alone;
 }
 
 static weft_step *steps_of(const weft_expansion *expansion)
@@ -89,9 +119,25 @@ static bool find_last_uses(const char *function, weft_expansion *expansion)
     return true;
 }
 
+/* Whether two steps that change tensors in place follow each other. */
+static bool may_join(const weft_expansion *expansion)
+{
+    bool may = false, before = false;
+    for (size_t s = 0; s < expansion->steps.count && !may; s++) {
+        bool now = weft_step_changes_alone(&steps_of(expansion)[s]);
+        may = before && now;
+        before = now;
+    }
+    return may;
+}
+
 static void destroy(weft_lru_entry *entry)
 {
     weft_expansion *expansion = (weft_expansion *)entry;
+    if (expansion->joined != NULL) {
+        weft_expansions_joining()->free(expansion->joined);
+    }
+    weft_vec_free(&expansion->layouts);
     for (size_t i = 0; i < expansion->steps.count; i++) {
         free(steps_of(expansion)[i].call);
     }
@@ -122,7 +168,7 @@ static bool make_fakes(const weft_call *call, weft_expansion *expansion, weft_te
         if (fakes[i] == NULL) {
             fakes[i] = weft_tensor_handle(weft_tensor_fake(call->function, inputs[i]->layout));
         }
-        if (fakes[i] == NULL) {
+        if (fakes[i] == NULL || !add_layout(expansion, inputs[i]->layout)) {
             return false;
         }
         if (weft_tensor_get(fakes[i])->number == 0) {
@@ -173,6 +219,7 @@ static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inp
     bool done = make_fakes(call, expansion, inputs, tensors) &&
                 carry_body_out(call, expansion, tensors, tensors + num_inputs) &&
                 find_last_uses(call->function, expansion);
+    expansion->may_join = done && may_join(expansion);
     weft_scope_end_own();
     free(tensors);
     if (!done) {
@@ -185,8 +232,8 @@ static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inp
 
 enum { MAX_WORDS = 96 };
 
-/* Where the layouts of a key are: of the details, and of the inputs, each with a word after it. */
-enum { KEY_LAYOUT = 5, KEY_INPUTS };
+/* Where the layout of the details is in a key. */
+enum { KEY_LAYOUT = 5 };
 
 /* Words of a key: in `own` if they fit. */
 typedef struct key {
@@ -296,8 +343,8 @@ static void keep(weft_map *kept, weft_expansion *expansion, const key *k, uint64
 void weft_expansion_meet_layouts(const weft_expansion *expansion)
 {
     weft_meet_layout((const weft_layout *)(uintptr_t)expansion->key[KEY_LAYOUT]);
-    for (int i = 0; i < expansion->num_inputs; i++) {
-        weft_meet_layout((const weft_layout *)(uintptr_t)expansion->key[KEY_INPUTS + 2 * i]);
+    for (size_t i = 0; i < expansion->layouts.count; i++) {
+        weft_meet_layout(((const weft_layout *const *)expansion->layouts.items)[i]);
     }
     for (size_t i = 0; i < expansion->steps.count; i++) {
         weft_call_meet_layouts(steps_of(expansion)[i].call);
@@ -374,6 +421,15 @@ weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *c
     }
     free_key(&k);
     return expansion;
+}
+
+bool weft_expansion_join(weft_expansion *expansion)
+{
+    if (expansion->may_join && expansion->key != NULL && expansion->joined == NULL) {
+        expansion->joined = weft_expansions_joining()->make(expansion);
+        return expansion->joined != NULL;
+    }
+    return true;
 }
 
 /* ---- as text ------------------------------------------------------------------------------------------- */

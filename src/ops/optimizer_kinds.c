@@ -207,7 +207,7 @@ static int row_of(const weft_optimizer_options *o)
 static int count_states(const weft_optimizer_options *o)
 {
     const int row = row_of(o);
-    return row >= 0 ? states_of_row[row] : o->kind == WEFT_OPTIMIZER_SGD ? o->momentum != 0 : 2;
+    return (row >= 0 ? states_of_row[row] : o->kind == WEFT_OPTIMIZER_SGD ? o->momentum != 0 : 2) + o->master_weights;
 }
 
 static bool take_options(const char *function, weft_optimizer_options *o, const weft_optimizer_options *given)
@@ -267,7 +267,7 @@ static weft_call call_of(const weft_optimizer_options *o, const weft_derivation 
 weft_status weft_optimizer_step(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
                                 weft_tensor *const states[], int64_t step, const weft_optimizer_options *options)
 {
-    static const char *const names[WEFT_MAX_STATES] = { "states", "(states + n)", "(states + 2 n)" };
+    static const char *const names[WEFT_MAX_STATES] = { "states", "(states + n)", "(states + 2 n)", "(states + 3 n)" };
     static const char function[] = "weft_optimizer_step";
     weft_stepping s = { .function = function, .n = n, .parameters = parameters, .gradients = gradients };
     weft_optimizer_options own;
@@ -280,6 +280,7 @@ weft_status weft_optimizer_step(int n, weft_tensor *const parameters[], weft_ten
         s.state_names[k] = names[k];
     }
     s.maximize = own.maximize;
+    s.has_masters = own.master_weights;
     if (!weft_check_step(&s)) {
         return weft_refuse_step(function);
     }

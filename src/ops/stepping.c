@@ -94,6 +94,18 @@ static bool check_parameter(const weft_stepping *s, int i)
     return parameter != NULL;
 }
 
+/* A master has more digits than its parameter, of 16 bits, or the same type. */
+static bool check_master(const weft_stepping *s, int list, int i)
+{
+    const weft_dtype master = weft_layout_of(s->states[list][i])->dtype, own = weft_layout_of(s->parameters[i])->dtype;
+    const bool wide = (master == WEFT_F32 && own != WEFT_F64) || master == WEFT_F64;
+    if (!wide) {
+        weft_fail(WEFT_ERR_DTYPE, s->function, "%s[%d] is %s, expected f32 or f64, and no less than parameters[%d], %s",
+                  s->state_names[list], i, weft_dtype_name(master), i, weft_dtype_name(own));
+    }
+    return wide;
+}
+
 bool weft_check_distinct(const char *function, int n, int changed, int num_lists,
                            weft_tensor *const *const lists[], const char *const names[])
 {
@@ -133,10 +145,12 @@ bool weft_check_step(const weft_stepping *s)
     for (int i = 0; i < s->n; i++) {
         bool valid = check_parameter(s, i) && (s->gradients[i] == NULL ? weft_check_absent(s->function, i)
                                                                        : check_belongs(s, "gradients", s->gradients, i, false));
+        int last = -1;
         for (int k = 0; k < WEFT_MAX_STATES && valid; k++) {
             valid = s->state_names[k] == NULL || check_belongs(s, s->state_names[k], s->states[k], i, true);
+            last = s->state_names[k] == NULL ? last : k;
         }
-        if (!valid) {
+        if (!valid || (s->has_masters && !check_master(s, last, i))) {
             return false;
         }
     }
@@ -176,32 +190,93 @@ static weft_tensor *placed_gradient(weft_tensor *gradient, const weft_layout *pa
                : weft_redistribute(gradient, parameter->mesh->handle, parameter->placements);
 }
 
+/* The lists of a call: the parameters, those of the states, the gradients. The step takes the masters as its parameters. */
+typedef struct lists {
+    const weft_call *call;
+    const weft_operation *one;
+    int n, changed; /* lists that the step changes */
+    bool rounds, maximizes;
+} lists;
+
+static bool has_attribute(const weft_call *call, int number)
+{
+    return call->attributes.num_numbers > number && call->attributes.numbers[number] != 0;
+}
+
+static int list_of(const lists *l, int tensor)
+{
+    return l->rounds && tensor == 0 ? l->changed : tensor;
+}
+
+static weft_tensor *tensor_of(const lists *l, int tensor, int i)
+{
+    return weft_call_tensor(l->call, list_of(l, tensor) * l->n + i);
+}
+
+/* Parameters whose gradients are placed before the first of their steps, which can be one task then. */
+enum { TOGETHER = 64 };
+
+/* The gradients of parameters [first, end), as their steps take them. False with the error kept. */
+static bool place_gradients(const lists *l, int first, int end, weft_tensor *placed[])
+{
+    bool done = true;
+    for (int i = first; i < end && done; i++) {
+        weft_tensor *gradient = placed_gradient(tensor_of(l, l->changed + l->rounds, i), weft_layout_of(tensor_of(l, 0, i)));
+        placed[i - first] = gradient != NULL && l->maximizes ? weft_neg(gradient) : gradient;
+        done = placed[i - first] != NULL;
+    }
+    return done;
+}
+
+static bool step_one(const lists *l, int i, weft_tensor *gradient, weft_tensor *outputs[])
+{
+    weft_call step = { .function = l->call->function,
+                       .operation = l->one,
+                       .num_inputs = l->changed + 1,
+                       .attributes = l->call->attributes,
+                       .inherited = WEFT_ALL_SCALARS };
+    memcpy(step.scalars, l->call->scalars, sizeof(step.scalars));
+    for (int k = 0; k < l->changed; k++) {
+        step.inputs[k] = tensor_of(l, k, i);
+    }
+    step.inputs[l->changed] = gradient;
+    weft_tensor *changed[WEFT_MAX_OUTPUTS];
+    bool done = weft_dispatch_all(&step, changed);
+    for (int k = 0; k < l->changed && done; k++) {
+        outputs[list_of(l, k) * l->n + i] = changed[k];
+    }
+    return done;
+}
+
+/* The parameters become their masters, rounded. False with the error kept. */
+static bool round_masters(const lists *l, weft_tensor *outputs[])
+{
+    bool done = true;
+    for (int i = 0; i < l->n && done && l->rounds; i++) {
+        outputs[i] = weft_copy_inplace(weft_call_tensor(l->call, i), tensor_of(l, 0, i));
+        done = outputs[i] != NULL;
+    }
+    return done;
+}
+
 bool weft_expand_step(const weft_call *call, const weft_operation *one, weft_tensor *outputs[])
 {
-    const bool maximizes = call->attributes.num_numbers > WEFT_STEP_MAXIMIZES && call->attributes.numbers[WEFT_STEP_MAXIMIZES];
-    int num_lists = one->num_outputs > 1 ? one->num_outputs + 1 : 2;
-    int n = weft_call_num_tensors(call) / num_lists;
-    for (int i = 0; i < n; i++) {
-        weft_call step = { .function = call->function,
-                           .operation = one,
-                           .num_inputs = num_lists,
-                           .attributes = call->attributes,
-                           .inherited = WEFT_ALL_SCALARS };
-        memcpy(step.scalars, call->scalars, sizeof(step.scalars));
-        for (int k = 0; k < num_lists; k++) {
-            step.inputs[k] = weft_call_tensor(call, k * n + i);
-        }
-        weft_tensor *changed[WEFT_MAX_OUTPUTS], **gradient = &step.inputs[num_lists - 1];
-        *gradient = placed_gradient(*gradient, weft_layout_of(step.inputs[0]));
-        *gradient = *gradient != NULL && maximizes ? weft_neg(*gradient) : *gradient;
-        if (*gradient == NULL || !weft_dispatch_all(&step, changed)) {
-            return false;
-        }
-        for (int k = 0; k < num_lists - 1; k++) {
-            outputs[k * n + i] = changed[k];
+    lists l = { .call = call,
+                .one = one,
+                .changed = one->num_outputs > 1 ? one->num_outputs : 1,
+                .rounds = has_attribute(call, WEFT_STEP_ROUNDS),
+                .maximizes = has_attribute(call, WEFT_STEP_MAXIMIZES) };
+    l.n = weft_call_num_tensors(call) / (l.changed + l.rounds + 1);
+    weft_tensor *gradients[TOGETHER] = { NULL };
+    bool done = true;
+    for (int first = 0, end; first < l.n && done; first = end) {
+        end = first + TOGETHER < l.n ? first + TOGETHER : l.n;
+        done = place_gradients(&l, first, end, gradients);
+        for (int i = first; i < end && done; i++) {
+            done = step_one(&l, i, gradients[i - first], outputs);
         }
     }
-    return true;
+    return done && round_masters(&l, outputs);
 }
 
 /* Concatenates the lists of the call, without parameters that have no gradient. Returns the number of tensors. */
@@ -233,9 +308,10 @@ weft_status weft_step_all(const weft_stepping *s, weft_call call, const weft_der
         .derivation = derivation, .origins = origins
     };
     call.function = s->function;
-    if (s->maximize) {
-        call.attributes.num_numbers = WEFT_STEP_MAXIMIZES + 1;
-        call.attributes.numbers[WEFT_STEP_MAXIMIZES] = 1;
+    if (s->maximize || s->has_masters) {
+        call.attributes.num_numbers = s->has_masters ? WEFT_STEP_ROUNDS + 1 : WEFT_STEP_MAXIMIZES + 1;
+        call.attributes.numbers[WEFT_STEP_MAXIMIZES] = s->maximize;
+        call.attributes.numbers[WEFT_STEP_ROUNDS] = s->has_masters;
     }
     call.details = &details;
     bool done = weft_dispatch_all(&call, tensors + most);

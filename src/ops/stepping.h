@@ -4,9 +4,11 @@
 
 #include "ops/ops.h"
 
-enum { WEFT_MAX_STATES = 3 };
-/* The attribute among the numbers of a step that says that the gradient is negated. */
-enum { WEFT_STEP_MAXIMIZES = 2 };
+/* The last one: master weights. */
+enum { WEFT_MAX_STATES = 4 };
+/* The attributes among the numbers of a step that say that the gradient is negated, and that the parameters are roundings of the last
+ * states. */
+enum { WEFT_STEP_MAXIMIZES = 2, WEFT_STEP_ROUNDS };
 
 /* Arguments of a step; states[k]: NULL if absent, as its name then is. */
 typedef struct weft_stepping {
@@ -17,6 +19,7 @@ typedef struct weft_stepping {
     weft_tensor *const *states[WEFT_MAX_STATES];
     const char *state_names[WEFT_MAX_STATES];
     bool maximize;
+    bool has_masters; /* they are the last states */
 } weft_stepping;
 
 /* The numbers of the program that the scalars of a step are derived from. */

@@ -374,8 +374,8 @@ static void add_stepping(stepping *s, int i, weft_kernel_id kernel, weft_dtype t
     memcpy(s->runs[i].scalars, kernel == WEFT_KERNEL_adam ? adam : momentum, sizeof(adam));
 }
 
-/* Launches, and compares with a CPU. Returns the number of launches. */
-static int64_t run_stepping(stepping *s, int count, weft_dtype type)
+/* Launches, and computes the same on a CPU. Returns the number of launches. */
+static int64_t launch_stepping(stepping *s, int count)
 {
     static weft_device_error *found[MANY];
     for (int i = 0; i < count; i++) {
@@ -391,6 +391,12 @@ static int64_t run_stepping(stepping *s, int count, weft_dtype type)
         s->runs[i].operands = s->on_host[i];
         s->runs[i].cpu->run(&s->runs[i]);
     }
+    return launched;
+}
+
+static int64_t run_stepping(stepping *s, int count, weft_dtype type)
+{
+    const int64_t launched = launch_stepping(s, count);
     for (int k = 0; k < 4; k++) {
         compare("steps", k, type, 0);
     }
@@ -446,7 +452,138 @@ static void test_steps_apart(void **state)
     for (int i = 0; i < 2; i++) {
         add_stepping(&s, i, WEFT_KERNEL_adam, WEFT_BF16, 4 + i);
     }
-    assert_int_equal(run_stepping(&s, 2, WEFT_BF16), 2);
+    assert_int_equal(run_stepping(&s, 2, WEFT_BF16), 1);
+}
+
+/* A row of optimizers.inc, whose parameters and gradients have other types than the states; several panels are steps of their own. */
+static void test_rows_together(void **state)
+{
+    (void)state;
+    static stepping s;
+    static const weft_dtype types[][3] = { { WEFT_F32, WEFT_F32, WEFT_F32 }, { WEFT_BF16, WEFT_F32, WEFT_BF16 }, { WEFT_F64, WEFT_F32, WEFT_F16 } };
+    static const double scalars[WEFT_MAX_SCALARS] = { 0.01, 1e-2, 0.1, 0.9, 0.1, 0.5, 0.25, 0.75 };
+    for (int row = 0; row < WEFT_NUM_OPTIMIZER_ROWS; row++) {
+        for (size_t c = 0; c < 3 && (row == WEFT_ROW_rmsprop || row == WEFT_ROW_adagrad || row == WEFT_ROW_lion); c++) {
+            for (int k = 0; k < 3; k++) {
+                fill_at_random(k, types[c][k]);
+            }
+            for (int i = 0; i < 6; i++) {
+                add_stepping(&s, i, WEFT_KERNEL_optimizer, WEFT_F32, 4 + i);
+                weft_kernel_args *args = (weft_kernel_args *)(void *)s.args[i];
+                args->numbers[0] = row;
+                args->numbers[1] = i % 2 == 0 && c == 1 ? 0 : 1; /* others by turns */
+                memcpy(s.runs[i].scalars, scalars, sizeof(scalars));
+                for (int k = 0; k < 3; k++) {
+                    args->operands[k].dtype = types[c][k];
+                }
+            }
+            assert_int_equal(launch_stepping(&s, 6), c == 1 ? 6 : 1);
+            for (int k = 0; k < 3; k++) {
+                compare("rows", k, types[c][k], 0);
+            }
+        }
+    }
+}
+
+/* ---- one kernel on several tensors ------------------------------------------------------------------------ */
+
+enum { PLACE_OF_SET = (LARGEST + 8) * (int)sizeof(double) };
+typedef struct sets {
+    weft_elementwise_args args[MANY];
+    weft_task_run runs[MANY];
+    void *on_device[MANY][3], *on_host[MANY][3];
+} sets;
+
+/* target = target * b or a * b, elements of types[]; `one`: b is the same element for all of them. */
+static void add_set(sets *s, int i, const weft_dtype types[3], bool in_place, bool one, int64_t count)
+{
+    s->args[i] = (weft_elementwise_args){ .base.dtype = weft_arithmetic_type(types[0]), .ndim = 1, .common = weft_arithmetic_type(types[0]),
+                                          .extent = { count }, .types = { types[0], types[1], types[2] }, .stride = { { 1 }, { 1 }, { !one } } };
+    for (int k = 0; k < 3; k++) {
+        const int from = k == 1 && in_place ? 0 : k;
+        const size_t offset = k == 2 && one ? 0 : (size_t)PLACE_OF_SET * (size_t)i + (size_t)(i % 5) * weft_dtype_size(types[from]);
+        s->on_device[i][k] = (char *)memory.device[from] + offset;
+        s->on_host[i][k] = memory.host[from] + offset;
+    }
+    s->runs[i] = (weft_task_run){ .kernel = WEFT_KERNEL_mul, .cpu = &weft_cpu_kernels[WEFT_KERNEL_mul], .arguments = &s->args[i],
+                                  .num_operands = 3 };
+}
+
+static int64_t run_sets(sets *s, int count, const weft_dtype types[3])
+{
+    static weft_device_error *found[MANY];
+    for (int i = 0; i < count; i++) {
+        s->runs[i].operands = s->on_device[i];
+    }
+    const weft_cuda_steps steps = { count, s->runs, (char *)4096, 1 };
+    int64_t before = launches_so_far();
+    assert_false(weft_cuda_steps_use_scratch(&steps));
+    assert_int_equal(weft_cuda_launch_steps(&steps, &memory.queue, found), cudaSuccess);
+    assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
+    int64_t launched = launches_so_far() - before;
+    for (int i = 0; i < count; i++) {
+        s->runs[i].operands = s->on_host[i];
+        s->runs[i].cpu->run(&s->runs[i]);
+    }
+    for (int k = 0; k < 3; k++) {
+        compare("alike", k, types[k], 0);
+    }
+    return launched;
+}
+
+static void fill_sets(const weft_dtype types[3])
+{
+    for (int k = 0; k < 3; k++) {
+        fill_at_random(k, types[k]);
+    }
+}
+
+/* Tensors of different sizes at any addresses: 64 in a launch. */
+static void test_alike(void **state)
+{
+    (void)state;
+    static sets s;
+    static const weft_dtype all[][3] = { { WEFT_F32, WEFT_F32, WEFT_F32 }, { WEFT_BF16, WEFT_BF16, WEFT_F32 }, { WEFT_F32, WEFT_F16, WEFT_BF16 },
+                                         { WEFT_F64, WEFT_F64, WEFT_F64 }, { WEFT_I32, WEFT_I32, WEFT_I64 }, { WEFT_F16, WEFT_F16, WEFT_F16 } };
+    for (int c = 0; c < 24; c++) {
+        const weft_dtype *types = all[c / 4];
+        const bool in_place = c & 1 && types[0] == types[1], one = c & 2;
+        fill_sets(types);
+        for (int i = 0; i < MANY; i++) {
+            add_set(&s, i, types, in_place, one, 2 + i * 7 % (LARGEST - 8));
+        }
+        assert_int_equal(run_sets(&s, MANY, types), 2);
+    }
+}
+
+/* A tensor that is changed twice, or read after it was changed, has launches of its own; so have other types and scalars. */
+static void test_not_alike(void **state)
+{
+    (void)state;
+    static sets s;
+    static const weft_dtype types[] = { WEFT_F32, WEFT_F32, WEFT_F32 };
+    fill_sets(types);
+    for (int i = 0; i < 6; i++) {
+        add_set(&s, i, types, true, false, 2 + i);
+    }
+    for (int k = 0; k < 3; k++) { /* 0 to 2, 3 to 5: with another box, so that they are no chain */
+        s.on_device[3][k] = s.on_device[1][k];
+        s.on_host[3][k] = s.on_host[1][k];
+    }
+    assert_int_equal(run_sets(&s, 6, types), 2);
+    fill_sets(types);
+    for (int i = 0; i < 4; i++) {
+        add_set(&s, i, types, false, false, 2 + i);
+    }
+    s.on_device[2][1] = s.on_device[0][0];
+    s.on_host[2][1] = s.on_host[0][0];
+    assert_int_equal(run_sets(&s, 4, types), 2);
+    fill_sets(types);
+    for (int i = 0; i < 4; i++) {
+        add_set(&s, i, types, false, false, 2 + i);
+    }
+    s.args[1].extent[0] = 0; /* empty: nothing is launched for it */
+    assert_in_range(run_sets(&s, 4, types), 2, 3);
 }
 
 int main(void)
@@ -459,6 +596,9 @@ int main(void)
         cmocka_unit_test(test_values_in_pieces),
         cmocka_unit_test(test_steps_together),
         cmocka_unit_test(test_steps_apart),
+        cmocka_unit_test(test_rows_together),
+        cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_not_alike),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

@@ -9,7 +9,7 @@
 #include "codelets/half.h"
 #include "operand.h"
 
-enum { MAX_ITEMS = 3, STEPS = 3, SCENE_STATES = 3 };
+enum { MAX_ITEMS = 3, STEPS = 3, SCENE_STATES = 3, SCENE_LISTS = SCENE_STATES + 1 };
 
 /* One parameter with its state; the arrays have the expected values. */
 typedef struct item {

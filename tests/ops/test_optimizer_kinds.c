@@ -130,7 +130,7 @@ static void reference(item *it, const double *gradient, const weft_optimizer_opt
         e.g += apart ? 0 : o->weight_decay * e.p;
         e.p *= apart ? 1 - o->learning_rate * o->weight_decay : 1;
         changes[o->kind](&e, o, step);
-        it->value[j] = rounded(it->type, e.p);
+        it->value[j] = o->master_weights ? e.p : rounded(it->type, e.p);
         for (int k = 0; k < SCENE_STATES; k++) {
             it->state[k][j] = e.state[k];
         }
@@ -149,6 +149,7 @@ static weft_optimizer_options any_options(weft_optimizer kind)
     o.epsilon = 0.5;
     o.learning_rate_decay = below(2) ? 0.5 : 0;
     o.maximize = below(3) == 0;
+    o.master_weights = below(3) == 0;
     o.amsgrad = below(2);
     o.centered = below(2);
     if (kind == WEFT_OPTIMIZER_ADAM || kind == WEFT_OPTIMIZER_NADAM || kind == WEFT_OPTIMIZER_RADAM) {
@@ -162,16 +163,33 @@ static weft_optimizer_options any_options(weft_optimizer kind)
     return o;
 }
 
+/* The masters have the digits of their type, and the parameters are these, rounded. */
+static void check_masters(const scene *s, weft_tensor *const masters[])
+{
+    for (int i = 0; i < s->n; i++) {
+        const item *it = &s->items[i];
+        size_t size = (size_t)it->parameter.count * weft_dtype_size(it->type);
+        check(masters[i], it->state_type, it->parameter.ndim, it->parameter.shape, it->value, 64, 16, describe_item(s, i, "master"));
+        char *own = malloc(size + 1), *expected = malloc(size + 1);
+        assert_int_equal(weft_to_host(it->tensor, own, size), WEFT_OK);
+        assert_int_equal(weft_to_host(weft_to_type(masters[i], it->type), expected, size), WEFT_OK);
+        assert_memory_equal(own, expected, size);
+        free(own);
+        free(expected);
+    }
+}
+
 static void case_kind(weft_optimizer kind)
 {
     scene s;
     make_scene(&s);
     const weft_optimizer_options options = any_options(kind);
-    const int states = weft_optimizer_states(&options), before = below(2) ? 0 : 20; /* then RAdam divides */
-    weft_tensor *listed[SCENE_STATES * MAX_ITEMS];
-    for (int k = 0; k < states; k++) {
-        for (int i = 0; i < s.n; i++) {
-            listed[k * s.n + i] = s.states[k][i];
+    const int lists = weft_optimizer_states(&options), states = lists - options.master_weights;
+    const int before = below(2) ? 0 : 20; /* then RAdam divides */
+    weft_tensor *listed[SCENE_LISTS * MAX_ITEMS], **masters = &listed[states * s.n];
+    for (int k = 0; k < lists; k++) {
+        for (int i = 0; i < s.n; i++) { /* of a 32 bit parameter a copy, not the parameter */
+            listed[k * s.n + i] = k < states ? s.states[k][i] : weft_add_scalar(weft_to_type(s.parameters[i], s.items[i].state_type), 0);
         }
     }
     for (int step = before + 1; step <= before + STEPS; step++) {
@@ -181,9 +199,12 @@ static void case_kind(weft_optimizer kind)
                 reference(&s.items[i], s.gradients[i].dense, &options, step);
             }
         }
-        assert_int_equal(weft_optimizer_step(s.n, s.parameters, s.gradient_tensors, states == 0 ? NULL : listed, step, &options),
+        assert_int_equal(weft_optimizer_step(s.n, s.parameters, s.gradient_tensors, lists == 0 ? NULL : listed, step, &options),
                          WEFT_OK);
         check_scene(&s, states);
+        if (options.master_weights) {
+            check_masters(&s, masters);
+        }
         drop_gradients(&s);
     }
     drop_scene(&s);
@@ -280,6 +301,35 @@ static void test_arguments(void **state)
     o = of_kind(WEFT_OPTIMIZER_NADAM);
     assert_int_equal(weft_optimizer_step(1, &p, &g, twice, 1, &o), WEFT_ERR_INVALID);
     weft_clear_error();
+    o.master_weights = true;
+    assert_int_equal(weft_optimizer_states(&o), 3);
+    weft_tensor *states[] = { weft_zeros_like(p), weft_zeros_like(p), weft_to_type(p, WEFT_BF16) };
+    assert_int_equal(weft_optimizer_step(1, &p, &g, states, 1, &o), WEFT_ERR_DTYPE);
+    assert_error(WEFT_ERR_DTYPE, "(states + 2 n)[0]");
+    weft_scope_end();
+    finish();
+}
+
+/* Steps too small for 16 bits add up in the masters: as many steps as f32 needs, and none of them without. */
+static void test_masters_keep_small_steps(void **state)
+{
+    (void)state;
+    start_with_mesh();
+    weft_scope_begin();
+    const int64_t shape[] = { 4 };
+    float after[2][4];
+    for (int i = 0; i < 2; i++) {
+        weft_optimizer_options o = of_kind(WEFT_OPTIMIZER_SGD);
+        o.learning_rate = 0x1p-12;
+        o.master_weights = i == 0;
+        weft_tensor *p = weft_ones(WEFT_BF16, 1, shape, NULL, NULL), *g = weft_ones(WEFT_BF16, 1, shape, NULL, NULL);
+        weft_tensor *master = weft_to_type(p, WEFT_F32);
+        for (int step = 1; step <= 1024; step++) {
+            assert_int_equal(weft_optimizer_step(1, &p, &g, i == 0 ? &master : NULL, step, &o), WEFT_OK);
+        }
+        assert_int_equal(weft_to_host(weft_to_type(p, WEFT_F32), after[i], sizeof(after[i])), WEFT_OK);
+    }
+    assert_true(after[0][0] == 0.75 && after[0][3] == 0.75 && after[1][0] == 1);
     weft_scope_end();
     finish();
 }
@@ -351,6 +401,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_masters_keep_small_steps),
         cmocka_unit_test(test_extreme_gradients),
         cmocka_unit_test(test_equal_gradients),
     };

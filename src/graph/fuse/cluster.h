@@ -51,7 +51,7 @@ typedef struct weft_cluster_program {
     weft_vec places;   /* weft_cluster_place */
     uint32_t max_places;
     bool cpu_only;      /* a kernel has no CUDA function */
-    uint32_t num_views; /* kernels that are not elementwise */
+    uint32_t num_views; /* kernels that are neither elementwise nor steps of optimisers */
     int64_t scratch_bytes;
     /* Fused calls: rows, or elements if no kernel needs rows; and how many of them are a tile. Others: 0. */
     int64_t num_units, tile_units;
@@ -96,6 +96,9 @@ void weft_cluster_release(weft_cluster *cluster);
 /* Submits a cluster's tasks on tensors with data, one for each of its values; scalars: WEFT_MAX_SCALARS of each call
  * (cluster.c). False with the error kept. */
 bool weft_cluster_submit(weft_cluster *cluster, weft_tensor_impl *const tensors[], const double scalars[]);
+
+/* Expansions' steps become clusters (joined.c). */
+void weft_joined_start(void);
 
 /* From the arguments of a task: its cluster and program, for predictions. */
 weft_cluster *weft_cluster_of(const void *arguments, const weft_cluster_program **program);

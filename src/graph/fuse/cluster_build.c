@@ -187,13 +187,20 @@ static weft_cluster *build_cluster(const weft_cluster_building *b, int first, in
 
 /* ---- all clusters ---------------------------------------------------------------------------------------- */
 
+/* Bytes of a cluster up to such a call. A task whose operands exceed a quarter of a device's memory runs on no device. */
+static int64_t most_bytes(const weft_lowered *call)
+{
+    enum { PART_OF_DEVICE = 16 };
+    return call->any_size ? weft_runtime.device_bytes / PART_OF_DEVICE : MAX_CLUSTER_BYTES;
+}
+
 /* The last call of a cluster of small calls that begins with `first`; less than `first`: that call is not clustered. */
 static int find_last(const weft_cluster_building *b, int first)
 {
     int64_t bytes = 0;
     int last = first;
-    while (last < (int)b->trace->nodes.count && b->calls[last].fits && bytes < MAX_CLUSTER_BYTES &&
-           (last == first || !weft_cluster_ends_at_random(last))) {
+    while (last < (int)b->trace->nodes.count && b->calls[last].fits &&
+           (last == first || (bytes + b->calls[last].bytes <= most_bytes(&b->calls[last]) && !weft_cluster_ends_at_random(last)))) {
         bytes += b->calls[last++].bytes;
     }
     return last - 1;

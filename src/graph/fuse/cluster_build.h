@@ -19,7 +19,8 @@ typedef struct weft_fused_operand {
 
 /* A call as it would be in a cluster. */
 typedef struct weft_lowered {
-    bool fits;            /* it is small */
+    bool fits;            /* it is small, */
+    bool any_size;        /* or need not be */
     bool fuses;           /* it goes by rows: */
     bool pointwise;       /* even element by element */
     int num_operands;

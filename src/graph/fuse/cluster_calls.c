@@ -1,12 +1,13 @@
 /* Which calls are clustered or fused, and their tasks. */
 #include <string.h>
 
+#include "codelets/optimizers.h"
 #include "dispatch/cache.h"
 #include "graph/fuse/cluster_build.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
 
-/* Limits of a clustered call, which all processes find alike: bytes of each tensor on a rank. A call of a cluster waits
+/* Limits of a clustered call: bytes of each tensor on a rank. A call of a cluster waits
  * for the calls before it, so that larger ones are better apart, where workers share them. */
 enum { MAX_BYTES = 65536, MAX_BYTES_OF_PRODUCTS = 8192, MAX_PANELS = 4 };
 
@@ -20,11 +21,22 @@ static int64_t bytes_on_rank(const weft_layout *layout, int64_t *num_panels)
     return shard.count * (int64_t)weft_dtype_size(layout->dtype);
 }
 
+/* Steps of a composite that change tensors in place, where devices compute: one after the other, and each launch costs. */
+static bool is_any_size(const weft_graph_node *node)
+{
+    bool any = weft_runtime.device_bytes > 0 && node->is_step && node->num_outputs > 0;
+    for (int i = 0; i < node->num_outputs && any; i++) {
+        any = weft_call_changes(node->call, i);
+    }
+    return any;
+}
+
 static bool is_small(const weft_cluster_building *b, const weft_graph_node *node, int64_t *bytes)
 {
     const weft_operation *operation = node->call->operation;
-    bool light = weft_kernel_is_elementwise(operation->kernel) || operation->views;
+    bool light = weft_kernel_is_elementwise(operation->kernel) || operation->views || weft_kernel_is_step(operation->kernel);
     int64_t most = light ? MAX_BYTES : MAX_BYTES_OF_PRODUCTS, num_panels;
+    bool any = is_any_size(node);
     *bytes = 0;
     for (int i = 0; i < node->num_inputs + node->num_outputs; i++) {
         if (node->inputs[i] < 0) {
@@ -32,7 +44,7 @@ static bool is_small(const weft_cluster_building *b, const weft_graph_node *node
         }
         int64_t own = bytes_on_rank(weft_trace_value(b->trace, node->inputs[i])->layout, &num_panels);
         *bytes += own;
-        if (own > most || num_panels > MAX_PANELS) {
+        if (!any && (own > most || num_panels > MAX_PANELS)) {
             return false;
         }
     }
@@ -171,6 +183,7 @@ void weft_cluster_lower_all(weft_cluster_building *b)
             continue;
         }
         bool small = is_small(b, node, &call->bytes);
+        call->any_size = is_any_size(node);
         if (!small && !may_fuse(node)) {
             continue;
         }
@@ -179,7 +192,8 @@ void weft_cluster_lower_all(weft_cluster_building *b)
             bool lowered = lower(b, node, call);
             weft_scope_end_keeping(0, NULL, NULL, NULL);
             call->fits = lowered && small && (b->passes & WEFT_PASS_CLUSTER);
-            call->fuses = lowered && call->fuses && may_fuse(node) && (b->passes & WEFT_PASS_FUSE);
+            /* Calls of any size are few launches one beside the other; fused with others each would be one of its own. */
+            call->fuses = lowered && call->fuses && may_fuse(node) && !(call->fits && call->any_size) && (b->passes & WEFT_PASS_FUSE);
         }
         if (call->fits || call->fuses) {
             note_changes(b, node);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codelets/complex.h"
+#include "codelets/optimizers.h"
 #include "runtime/codelets.h"
 #include "tensor/state.h"
 
@@ -177,7 +178,7 @@ bool weft_cluster_add_step(weft_cluster_program *program, const weft_cluster_ste
     program->max_places = step->num_places > program->max_places ? step->num_places : program->max_places;
     program->cpu_only = program->cpu_only || !has_cuda_function(step->kernel) ||
                         weft_task_is_for_cpus(weft_kernel_info_of(step->kernel)->form, arguments, (int)step->num_places);
-    program->num_views += !weft_kernel_is_elementwise(step->kernel);
+    program->num_views += !weft_kernel_is_elementwise(step->kernel) && !weft_kernel_is_step(step->kernel);
     program->footprint = (uint32_t)weft_hash_u64(program->footprint ^ (uint64_t)step->kernel << 32 ^ step->arguments);
     return true;
 }

@@ -59,6 +59,7 @@ void weft_graphs_meet_layouts(void)
 
 weft_status weft_graphs_start(void)
 {
+    weft_joined_start();
     weft_runtime.graphs = calloc(1, sizeof(*weft_runtime.graphs));
     return weft_runtime.graphs != NULL ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the state of graphs");
 }
