@@ -97,6 +97,7 @@ device devices[STAND_IN_MAX_DEVICES];
 
 std::mutex pinned_mutex;
 std::map<const char *, size_t> pinned;
+std::multimap<const char *, size_t> copied; /* pinned memory that copies under way read or write */
 stand_in_calls calls; /* guarded by pinned_mutex */
 
 void count_call(int64_t stand_in_calls::*member, int64_t more = 1)
@@ -306,6 +307,38 @@ bool kind_fits(cudaMemcpyKind kind, bool from_device, bool to_device)
     }
 }
 
+/* Host memory of a copy, until it is over; NULL: none. */
+void note_copy(const void *pointer, size_t size)
+{
+    std::lock_guard<std::mutex> lock(pinned_mutex);
+    if (pointer != nullptr) {
+        copied.emplace(static_cast<const char *>(pointer), size);
+    }
+}
+
+void forget_copy(const void *pointer, size_t size)
+{
+    std::lock_guard<std::mutex> lock(pinned_mutex);
+    auto all = copied.equal_range(static_cast<const char *>(pointer));
+    for (auto at = all.first; at != all.second; ++at) {
+        if (at->second == size) {
+            copied.erase(at);
+            return;
+        }
+    }
+}
+
+/* Ends the program if a copy under way uses memory that is to be unpinned, after which it may be gone. The mutex is held. */
+void expect_no_copy(const char *pointer, size_t size)
+{
+    for (const auto &one : copied) {
+        if (one.first < pointer + size && pointer < one.first + one.second) {
+            std::fprintf(stderr, "stand-in: host memory is freed or unpinned while it is copied\n");
+            std::abort();
+        }
+    }
+}
+
 /* A copy of `rows` rows; checks both sides and then puts it into the stream. Copies with pageable host memory are
  * over when the call returns. */
 cudaError_t copy(void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width,
@@ -328,6 +361,8 @@ cudaError_t copy(void *target, size_t target_pitch, const void *source, size_t s
     if (pageable) {
         count_call(&stand_in_calls::pageable_bytes, static_cast<int64_t>(width * rows));
     }
+    note_copy(to < 0 ? target : nullptr, target_size);
+    note_copy(from < 0 ? source : nullptr, source_size);
     stream->push([=] {
         for (size_t row = 0; row < rows; row++) {
             std::memcpy(target_at + row * target_pitch, source_at + row * source_pitch, width);
@@ -340,6 +375,8 @@ cudaError_t copy(void *target, size_t target_pitch, const void *source, size_t s
             std::lock_guard<std::mutex> lock(devices[from].mutex);
             devices[from].counts.bytes_out += bytes;
         }
+        forget_copy(to < 0 ? target : nullptr, target_size);
+        forget_copy(from < 0 ? source : nullptr, source_size);
     });
     if (waits || pageable) {
         stream->wait();
@@ -577,6 +614,7 @@ cudaError_t unpin_host(void *pointer, int64_t stand_in_calls::*counter)
     if (found == pinned.end()) {
         return result(cudaErrorHostMemoryNotRegistered);
     }
+    expect_no_copy(found->first, found->second);
     calls.pinned_bytes -= static_cast<int64_t>(found->second);
     pinned.erase(found);
     return result(cudaSuccess);

@@ -1,7 +1,9 @@
 /* Deliberate faults in the library's own code, each found on the stand-in: a barrier, an event and a stream that are not
- * there, host code that reads device memory. Calls of the runtime are wrapped (--wrap), and one kernel is compiled again
+ * there, host code that reads device memory, a workspace that is too small, memory that is freed while it is copied. Calls of the runtime are wrapped (--wrap), and one kernel is compiled again
  * without its barriers (faulty_kernels.cpp). Without StarPU. */
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,26 +108,26 @@ static void test_wrong_stream(void **state)
 
 /* ---- barriers -------------------------------------------------------------------------------------------- */
 
-/* Whether lines of 100 values are sorted. */
-static bool sorts(weft_cuda_run kernel)
+/* Whether lines of values are sorted. */
+enum { VALUES = 6000 };
+static bool sorts(weft_cuda_run kernel, weft_cuda_queue *queue, int lines, int length)
 {
-    enum { LINES = 8, LENGTH = 100 };
-    static double got[LINES * LENGTH];
+    static double got[VALUES];
     view_case c;
     begin_case(&c, WEFT_KERNEL_sort);
     memory.calm = true;
-    part of = { .ndim = 2, .shape = { LINES, LENGTH }, .extent = { LINES, LENGTH } };
+    part of = { .ndim = 2, .shape = { lines, length }, .extent = { lines, length } };
+    const int count = lines * length;
+    assert_true(count <= VALUES);
     c.args->numbers[0] = 1;
     c.args->numbers[1] = 0;
     add_output(&c, WEFT_F64, &of, true);
     add_input(&c, WEFT_F64, &of, true);
     weft_task_run run = { .kernel = WEFT_KERNEL_sort, .arguments = c.args, .num_operands = c.num_panels, .operands = c.device };
-    assert_int_equal(kernel(&run, &memory.queue), cudaSuccess);
-    assert_int_equal(cudaStreamSynchronize(memory.stream), cudaSuccess);
-    assert_int_equal(cudaMemcpy(got, c.device[0], sizeof(got), cudaMemcpyDeviceToHost), cudaSuccess);
-    bool sorted = true;
-    for (int i = 0; i < LINES * LENGTH; i++) {
-        sorted = sorted && (i % LENGTH == 0 || got[i - 1] <= got[i]);
+    bool sorted = kernel(&run, queue) == cudaSuccess && cudaStreamSynchronize(memory.stream) == cudaSuccess &&
+                  cudaMemcpy(got, c.device[0], (size_t)count * sizeof(got[0]), cudaMemcpyDeviceToHost) == cudaSuccess;
+    for (int i = 0; i < count; i++) {
+        sorted = sorted && (i % length == 0 || got[i - 1] <= got[i]);
     }
     return sorted;
 }
@@ -133,8 +135,8 @@ static bool sorts(weft_cuda_run kernel)
 static void test_removed_barriers(void **state)
 {
     (void)state;
-    assert_true(sorts(weft_cuda_sort));
-    assert_false(sorts(faulty_sort));
+    assert_true(sorts(weft_cuda_sort, &memory.queue, 8, 100));
+    assert_false(sorts(faulty_sort, &memory.queue, 8, 100));
 }
 
 /* ---- host code that reads device memory ------------------------------------------------------------------ */
@@ -166,11 +168,75 @@ static void test_host_code(void **state)
     }
 }
 
-int main(void)
+/* ---- memory that is too small, or gone: in programs of their own, which end ------------------------------------- */
+
+/* A line whose parts are merged in scratch memory: the second half of the workspace, which a faulty queue does not have. */
+static int sort_in_workspace(bool faulty)
 {
+    weft_cuda_queue queue = { .stream = memory.stream, .workspace_bytes = 1 << 18 };
+    bool done = cudaMalloc(&queue.workspace, (faulty ? 1 : 2) * queue.workspace_bytes) == cudaSuccess &&
+                sorts(weft_cuda_sort, &queue, 1, VALUES);
+    return done && cudaFree(queue.workspace) == cudaSuccess ? 0 : 1;
+}
+
+/* The home of a tensor is freed before the copy to it has ended. */
+static int free_home(bool faulty)
+{
+    enum { COPIES = 64 };
+    void *home = NULL;
+    bool done = cudaHostAlloc(&home, MEMORY_BYTES, cudaHostAllocDefault) == cudaSuccess;
+    for (int i = 0; i < COPIES && done; i++) {
+        done = cudaMemcpyAsync(home, memory.device[0], MEMORY_BYTES, cudaMemcpyDeviceToHost, memory.stream) == cudaSuccess;
+    }
+    done = done && (faulty || cudaStreamSynchronize(memory.stream) == cudaSuccess);
+    return done && cudaFreeHost(home) == cudaSuccess ? 0 : 1;
+}
+
+static int run_fault(const char *name, bool faulty)
+{
+    signal(SIGABRT, SIG_DFL);
+    set_up_memory(NULL);
+    return strcmp(name, "workspace") == 0 ? sort_in_workspace(faulty) : free_home(faulty);
+}
+
+/* Whether the program, run again with these arguments, ends well. */
+static bool ends_well(const char *name, const char *how)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setenv("STAND_IN_DELAY_US", "1000", 1);
+        execl("/proc/self/exe", "test-device_faults", name, how, (char *)NULL);
+        _exit(2);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void test_wrong_workspace(void **state)
+{
+    (void)state;
+    assert_true(ends_well("workspace", "right"));
+    assert_false(ends_well("workspace", "wrong"));
+}
+
+static void test_freed_home(void **state)
+{
+    (void)state;
+    assert_true(ends_well("home", "right"));
+    assert_false(ends_well("home", "wrong"));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3) {
+        return run_fault(argv[1], strcmp(argv[2], "wrong") == 0);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_a_fault), cmocka_unit_test(test_removed_event), cmocka_unit_test(test_wrong_stream),
         cmocka_unit_test(test_removed_barriers), cmocka_unit_test(test_host_code),
+        cmocka_unit_test(test_wrong_workspace), cmocka_unit_test(test_freed_home),
     };
     return cmocka_run_group_tests(tests, set_up_memory, tear_down_memory);
 }

@@ -7,7 +7,7 @@
 #include "stand_in.h"
 
 /* More than a launch takes; one of several panels. */
-enum { PARAMETERS = 70, LARGE = 5, ROWS = 300, COLUMNS = 500, STATES = 4, STEPS = 4, TASKS = 2 };
+enum { PARAMETERS = 70, LARGE = 5, ROWS = 300, COLUMNS = 500, STATES = 4, STEPS = 3, TASKS = 2 };
 
 typedef struct model {
     weft_optimizer_options options;
@@ -130,11 +130,11 @@ static weft_optimizer_options options_of(weft_optimizer kind)
     return options;
 }
 
-/* A kind with each number of states; rows of optimizers.inc are in test_device_chains.c. */
+/* Kinds with each number of states; rows of optimizers.inc are in test_device_chains.c. */
 static void test_kinds(void **state)
 {
     (void)state;
-    static const weft_optimizer kinds[] = { WEFT_OPTIMIZER_SGD, WEFT_OPTIMIZER_LION, WEFT_OPTIMIZER_ADAM, WEFT_OPTIMIZER_NADAM };
+    static const weft_optimizer kinds[] = { WEFT_OPTIMIZER_SGD, WEFT_OPTIMIZER_LION, WEFT_OPTIMIZER_ADAM };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const weft_optimizer_options options = options_of(kinds[i]);
         compare(&options, WEFT_F32, WEFT_F32);
@@ -147,7 +147,6 @@ static void test_momentum(void **state)
     weft_optimizer_options options = options_of(WEFT_OPTIMIZER_SGD);
     options.momentum = 0.5;
     options.weight_decay = 0.125;
-    compare(&options, WEFT_F32, WEFT_F32);
     options.nesterov = true;
     compare(&options, WEFT_BF16, WEFT_F32);
 }
@@ -157,7 +156,6 @@ static void test_mixed_types(void **state)
 {
     (void)state;
     weft_optimizer_options options = options_of(WEFT_OPTIMIZER_ADAMW);
-    compare(&options, WEFT_BF16, WEFT_BF16);
     options.master_weights = true;
     compare(&options, WEFT_BF16, WEFT_F32);
     options.amsgrad = true; /* three states */

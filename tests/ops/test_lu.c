@@ -123,7 +123,8 @@ static void test_shared(void)
     for (int64_t ranks = 1; ranks <= 4; ranks++) {
         weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
         for (size_t i = 0; i < sizeof(placements) / sizeof(placements[0]); i++) {
-            if (ranks == 1 ? i == 0 : processes == 1 || ranks >= processes || below(3) == 0) { /* one rank shares nothing */
+            const bool tells = ranks == 1 ? i == 0 : processes == 1 || ranks >= processes || below(3) == 0; /* one rank shares nothing */
+            if (tells && below(test_share()) == 0) {
                 weft_scope_begin();
                 check_shared(mesh, any_type(), below(2) ? 512 : 512 + below(60), placements[i]);
                 weft_scope_end();
