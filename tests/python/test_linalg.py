@@ -87,9 +87,14 @@ def test_decompositions(mesh, seed):
     close(adjoint(q) @ q, np.broadcast_to(np.eye(k), case.batch + (k, k)), case.kind)
     close(np.abs(r), np.abs(np.linalg.qr(a)[1] if not case.batch else np.stack(
         [np.linalg.qr(one)[1] for one in a.reshape(-1, case.m, case.n)]).reshape(r.shape)), case.kind, 1e3)
+    q, r = (part.numpy() for part in linalg.qr(x, mode="complete"))
+    close(q @ r, a, case.kind)
+    close(adjoint(q) @ q, np.broadcast_to(np.eye(case.m), case.batch + (case.m, case.m)), case.kind)
     u, s, vh = (part.numpy() for part in linalg.svd(x, full_matrices=False))
     close(s, np.linalg.svd(a, compute_uv=False), case.kind)
     close((u * s[..., None, :]) @ vh, a, case.kind)
+    assert (linalg.matrix_rank(x).numpy() == np.linalg.matrix_rank(a)).all()
+    close(linalg.cond(x), np.linalg.cond(a), case.kind, 1e3 * float(np.max(s[..., 0] / s[..., -1])))
     condition = float(np.max(s[..., 0] / s[..., -1])) ** 2
     close(linalg.pinv(x), np.linalg.pinv(a), case.kind, condition)
     expected = np.linalg.pinv(a) @ b
@@ -180,6 +185,8 @@ LOSSES = {
     "svd": lambda la, a, b: la.svd(a, full_matrices=False)[1],
     "pinv": lambda la, a, b: la.pinv(a),
     "matrix_exp": lambda la, a, b: la.matrix_exp(a),
+    "eig": lambda la, a, b: abs(la.eig(a)[0]),
+    "cond": lambda la, a, b: la.cond(a),
 }
 
 
