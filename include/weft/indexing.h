@@ -143,9 +143,9 @@ WEFT_API weft_tensor *weft_histogram(weft_tensor *a, int64_t num_bins, double lo
 WEFT_API weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes);
 
 /**
- * Sort along `dim`, ascending or descending. If the dimension is sharded, it is gathered first. The sort is stable,
- * and NaN counts as the largest value. `*indices` receives the index of each value, WEFT_I64, as a second new tensor;
- * NULL on error. `indices` may be NULL. weft_argsort() returns only the indices. \{
+ * Sort along `dim`, stable, ascending or descending; NaN counts as the largest value. `*indices` receives the index of each value, WEFT_I64,
+ * as a second new tensor; NULL on error. `indices` may be NULL. weft_argsort() returns only the indices. A sharded dimension is gathered first,
+ * but a vector of 65,536 elements or more is sorted in its shards, and BLOCKS for their borders (docs/tensors.md, "Sorting"). \{
  */
 WEFT_API weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **indices);
 WEFT_API weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending);

@@ -31,6 +31,7 @@ from .array_api import (__array_namespace_info__, acos, acosh, arange, argmax, a
 from .searching import * # noqa: F403
 from .torch_names import * # noqa: F403
 from .compositions import * # noqa: F403
+from .more_names import * # noqa: F403
 from .graphs import Graph, graph
 from .index_lists import IndexList
 from .local_map import local_map

@@ -10,6 +10,7 @@ from ._core import Tensor, _lib, made, many, spread
 from .functions import (cosine_similarity, elu, gelu_tanh, glu, hardsigmoid, hardswish, leaky_relu, linear, mish, normalize, one_hot,
                         prelu, relu, selu, sigmoid,
                         silu, softplus, tanh)
+from .more_names import channel_shuffle, pixel_shuffle, pixel_unshuffle
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -86,6 +87,24 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 
 dropout1d = dropout3d = dropout2d
+_SATURATED = -1.7580993408473766 # of selu() far below 0: what alpha_dropout() puts in place of elements
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+    """Elements that take selu()'s lowest value with probability p; then mean and variance become what they were."""
+    return _alpha(input, p, dropout(_f.ones_like(input), p, training)) if training and p > 0 else input
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+    """alpha_dropout() of whole channels of [n, c, ...]."""
+    return _alpha(input, p, dropout2d(_f.ones_like(input), p, training)) if training and p > 0 else input
+
+
+def _alpha(input: Tensor, p: float, kept: Tensor) -> Tensor:
+    if p == 1:
+        return input * 0
+    scale = 1 / math.sqrt((1 - p) * (1 + p * _SATURATED ** 2))
+    return _f.where(kept != 0, input, _f.full_like(input, _SATURATED)) * scale - scale * p * _SATURATED
 
 
 # ---- activations that are made of others ----
@@ -256,6 +275,26 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
                           align_corners=bool(align_corners))
 
 
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate() by two straight lines, with the corners of both images alike."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate() by the nearest element."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """0 from -lambd to lambd, else the element."""
+    return _f.masked_fill(input, _f.abs(input) <= lambd, 0)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Elements nearer to 0 by lambd, and 0 where they would pass it."""
+    return input - input.clamp(-lambd, lambd)
+
+
 # ---- losses ----
 def _by_class(function: Any, input: Tensor, target: Tensor, reduction: str) -> Tensor:
     """function(logits [n, c], classes [n]) of [n, c, ...] and [n, ...], or of [c] and a class."""
@@ -283,9 +322,17 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Optional[Tensor] = None
                                                               label_smoothing=label_smoothing, weight=weight), input, target, reduction)
 
 
-def nll_loss(input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
-    """Minus the log-probabilities [n, c] of classes [n]; also of [n, c, ...]."""
-    return _by_class(lambda rows, classes: _f.nll(rows, classes, ignore_index, reduction), input, target, reduction)
+def nll_loss(input: Tensor, target: Tensor, weight: Optional[Tensor] = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+    """Minus the log-probabilities [n, c] of classes [n]; also of [n, c, ...]. With weights [c] of classes, the mean is over the weights."""
+    if weight is None:
+        return _by_class(lambda rows, classes: _f.nll(rows, classes, ignore_index, reduction), input, target, reduction)
+    total = "sum" if reduction == "mean" else reduction
+    result = _by_class(lambda rows, classes: _f.nll(rows * weight, classes, ignore_index, total), input, target, total)
+    if reduction != "mean":
+        return result
+    counted = _f.where(target == ignore_index, _f.zeros_like(target), target).reshape(-1)
+    weights = _f.where((target == ignore_index).reshape(-1), _f.zeros_like(counted).astype(weight.dtype), _f.index_select(weight, 0, counted))
+    return result / weights.sum()
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -378,7 +425,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
     return _reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
 
 
-__all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+__all__ = ["alpha_dropout", "feature_alpha_dropout", "channel_shuffle", "hardshrink", "pixel_shuffle", "pixel_unshuffle", "softshrink", "upsample_bilinear",
+           "upsample_nearest", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
            "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "binary_cross_entropy",
            "binary_cross_entropy_with_logits", "celu", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
            "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "dropout1d", "dropout2d",

@@ -245,6 +245,27 @@ def svdvals(x: Tensor, /) -> Tensor:
     return made(_lib.weft_svd(tensor(x, "x"), None, None), "weft_svd")
 
 
+def cond(x: Tensor, p: Any = None) -> Tensor:
+    """The condition of matrices: the largest singular value over the smallest one (p 2, or the reverse for -2); or the product of the norms of a square
+    matrix and its inverse."""
+    if p is None or p in (2, -2):
+        values = svdvals(x)
+        largest, smallest = values[..., 0], values[..., -1]
+        return smallest / largest if p == -2 else largest / smallest
+    return matrix_norm(x, p) * matrix_norm(inv(x), p)
+
+
+def matrix_rank(x: Tensor, *, atol: float = 0.0, rtol: Optional[float] = None) -> Tensor:
+    """How many singular values are above atol and above rtol times the largest one. rtol: the larger size of the matrix times the
+    precision of the type, or 0 if atol is above 0."""
+    values = svdvals(x)
+    if rtol is None:
+        single = x.dtype.name in ("float32", "complex64")
+        rtol = 0.0 if atol > 0 else max(x.shape[-2:]) * (2.0 ** -23 if single else 2.0 ** -52)
+    least = values[..., :1] * rtol
+    return _f.sum((values > least) & (values > atol), -1)
+
+
 # ---- functions of matrices ----
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
     """A square matrix times itself, n times; the inverse's power for a negative n."""

@@ -20,6 +20,31 @@ def replaced(x, key, value):
     return there
 
 
+FEW, IMAGES, CLASSES = np.array([[3, 0], [1, 2], [2, 2]]), RANDOM.standard_normal((2, 4, 2, 3)), np.array([[0, 2, 1, 1], [2, 2, 0, 1]])
+
+
+def index_of(package, like, values):
+    return wt.asarray(values, mesh=like.mesh) if package is wt else package.tensor(values)
+
+
+def images(package):
+    return wt.functional if package is wt else package.nn.functional
+
+
+def scattered(a, b, index, dim, combine):
+    there = a.copy()
+    for i, j in np.ndindex(index.shape):
+        place = (index[i, j], j) if dim == 0 else (i, index[i, j])
+        there[place] = combine(there[place], b[i, j])
+    return there
+
+
+def weighted_loss(a, weights):
+    kept = CLASSES != 2
+    picked = np.take_along_axis(a, CLASSES[:, None], 1)[:, 0]
+    return np.array(-(weights[CLASSES] * picked)[kept].sum() / weights[CLASSES][kept].sum())
+
+
 # Ours, with the package as `t`: PyTorch's own answer to the same expression must be equal; NumPy's is given.
 CASES = [
     (lambda t, i, a, b: t.baddbmm(i, a, b, beta=0.5, alpha=2), [SQUARE, BATCH, BATCH2], lambda i, a, b: 0.5 * i + 2 * a @ b),
@@ -61,6 +86,27 @@ CASES = [
     (lambda t, a: t.corrcoef(a), [SQUARE], np.corrcoef),
     (lambda t, a: t.sinc(a), [SQUARE], np.sinc),
     (lambda t, a: t.i0(a), [SQUARE * 9], np.i0),
+    (lambda t, a: t.gather(a, 1, index_of(t, a, FEW % 4)), [SQUARE], lambda a: np.take_along_axis(a[:3], FEW % 4, 1)),
+    (lambda t, a: t.gather(a, 0, index_of(t, a, FEW % 4)), [SQUARE], lambda a: np.take_along_axis(a[:, :2], FEW % 4, 0)),
+    (lambda t, a, b: t.scatter_add(a, 0, index_of(t, a, FEW % 4), b), [SQUARE, OTHER], lambda a, b: scattered(a, b, FEW % 4, 0, np.add)),
+    (lambda t, a, b: t.scatter_add(a, 1, index_of(t, a, FEW), b), [SQUARE, OTHER], lambda a, b: scattered(a, b, FEW, 1, np.add)),
+    (lambda t, a, b: t.scatter(a, 1, index_of(t, a, FEW), b), [SQUARE, OTHER], lambda a, b: scattered(a, b, FEW, 1, lambda _, y: y)),
+    (lambda t, a: t.kthvalue(a, 2, 1)[0], [CUBE], lambda a: np.sort(a, 1)[:, 1]),
+    (lambda t, a: t.split_with_sizes_copy(a, (1, 3), 1)[1], [SQUARE], lambda a: a[:, 1:]),
+    (lambda t, a: a.sum_to_size(2, 1, 4), [CUBE], lambda a: a.sum(1, keepdims=True)),
+    (lambda t, a: t.transpose_copy(t.unsqueeze_copy(a, 1), 0, 2), [SQUARE], lambda a: a.T[:, None]),
+    (lambda t, a: t.diagonal_copy(t.constant_pad_nd(a, (1, 0, 0, 2), 3.0), 1), [SQUARE], lambda a: np.diagonal(a)),
+    (lambda t, a: t.t_copy(a) @ t.resolve_conj(t.view_copy(a, (4, 4))), [SQUARE], lambda a: a.T @ a),
+    (lambda t, a: t.gradient(a, spacing=0.5, dim=1)[0], [CUBE], lambda a: np.gradient(a, 0.5, axis=1)),
+    (lambda t, a: t.gradient(a, dim=-1, edge_order=2)[0], [SQUARE], lambda a: np.gradient(a, axis=1, edge_order=2)),
+    (lambda t, a: t.pinverse(a), [SQUARE + 4 * np.eye(4)], np.linalg.inv),
+    (lambda t, a: t.logdet(a @ a.mT), [SQUARE], lambda a: np.linalg.slogdet(a @ a.T)[1]),
+    (lambda t, a: images(t).channel_shuffle(a, 2), [IMAGES], lambda a: a[:, [0, 2, 1, 3]]),
+    (lambda t, a: images(t).pixel_shuffle(a, 2), [IMAGES], lambda a: a.reshape(2, 2, 2, 2, 3).transpose(0, 3, 1, 4, 2).reshape(2, 1, 4, 6)),
+    (lambda t, a: images(t).pixel_unshuffle(images(t).pixel_shuffle(a, 2), 2), [IMAGES], lambda a: a),
+    (lambda t, a: images(t).hardshrink(a), [SQUARE], lambda a: a * (np.abs(a) > 0.5)),
+    (lambda t, a: images(t).softshrink(a, 0.3), [SQUARE], lambda a: np.sign(a) * np.maximum(np.abs(a) - 0.3, 0)),
+    (lambda t, a, w: images(t).nll_loss(a, index_of(t, a, CLASSES), w, ignore_index=2), [CUBE, 1 + LINE[:3] ** 2], weighted_loss),
 ]
 PLACEMENTS = ["S0,R", "R,S0", "S0,S0", "R,R"]
 
@@ -136,6 +182,38 @@ def test_whole_numbers_and_special(mesh):
     infinite = wt.asarray(np.array([np.inf, -np.inf, np.nan, 1]))
     assert wt.isposinf(infinite).numpy().tolist() == [True, False, False, False]
     assert wt.isneginf(infinite).numpy().tolist() == [False, True, False, False]
+
+
+def test_matrices_and_indices(mesh):
+    given = np.stack([SQUARE, np.outer(LINE, LINE2), np.zeros((4, 4))])
+    x = wt.asarray(given, mesh=mesh, placements="S0,R")
+    np.testing.assert_array_equal(wt.linalg.matrix_rank(x).numpy(), np.linalg.matrix_rank(given))
+    for p in (None, -2, 1, "fro"):
+        np.testing.assert_allclose(wt.linalg.cond(x[:1], p).numpy(), [np.linalg.cond(SQUARE, p)], rtol=1e-10)
+    u, s, v = wt.svd(x[0])
+    np.testing.assert_allclose((u * s @ v.mT).numpy(), SQUARE, atol=1e-12)
+    places = wt.asarray(np.array([[0, 23], [7, 13]]), mesh=mesh, placements="S0,R")
+    for ours, expected in zip(wt.unravel_index(places, (2, 3, 4)), np.unravel_index(places.numpy(), (2, 3, 4))):
+        np.testing.assert_array_equal(ours.numpy(), expected)
+    truths = wt.asarray(MASK, mesh=mesh, placements="S0,R")
+    np.testing.assert_array_equal(wt.nonzero_static(truths, size=3).numpy(), np.argwhere(MASK)[:3])
+    np.testing.assert_array_equal(wt.nonzero_static(truths, size=9, fill_value=7).numpy(), np.vstack([np.argwhere(MASK), [[7, 7]] * 2]))
+    assert wt.asarray(np.array([3.7, 200]), mesh=mesh).byte().numpy().tolist() == [3, 200]
+    image = wt.asarray(IMAGES, mesh=mesh, placements="S0,R")
+    assert wt.functional.upsample_nearest(image, scale_factor=2).shape == wt.functional.upsample_bilinear(image, (4, 6)).shape
+    with pytest.raises(ValueError, match="channels"):
+        wt.functional.pixel_shuffle(image, 3)
+
+
+def test_alpha_dropout(mesh):
+    x = wt.randn(40, 500, dtype="float64", mesh=mesh, placements="S0,R")
+    for function in (wt.functional.alpha_dropout, wt.functional.feature_alpha_dropout):
+        dropped = function(x, 0.3, True).numpy()
+        np.testing.assert_allclose([dropped.mean(), dropped.std()], [0, 1], atol=0.06)
+        low = -1.7580993408473766
+        replacement = 0.7 * low / np.sqrt(0.7 * (1 + 0.3 * low ** 2))
+        assert 0.25 < np.isclose(dropped, replacement, rtol=1e-12).mean() < 0.35
+        assert function(x, 0.3) is x and (function(x, 1.0, True).numpy() == 0).all()
 
 
 def test_random(mesh):
