@@ -208,16 +208,6 @@ def eigvals(x: Tensor, /) -> Tensor:
     return made(_lib.weft_eig(tensor(x, "x"), None), "weft_eig")
 
 
-def matrix_rank(x: Tensor, /, *, rtol: float | None = None) -> Tensor:
-    """The number of singular values above rtol times the largest."""
-    return made(_lib.weft_matrix_rank(tensor(x, "x"), -1.0 if rtol is None else rtol), "weft_matrix_rank")
-
-
-def cond(x: Tensor, /) -> Tensor:
-    """The largest singular value divided by the smallest."""
-    return made(_lib.weft_cond(tensor(x, "x")), "weft_cond")
-
-
 def eigvalsh(x: Tensor, /, UPLO: str = "L") -> Tensor:
     """The eigenvalues alone."""
     return made(_lib.weft_eigh(tensor(x, "x"), _upper(UPLO), None), "weft_eigh")
@@ -246,23 +236,21 @@ def svdvals(x: Tensor, /) -> Tensor:
 
 
 def cond(x: Tensor, p: Any = None) -> Tensor:
-    """The condition of matrices: the largest singular value over the smallest one (p 2, or the reverse for -2); or the product of the norms of a square
-    matrix and its inverse."""
+    """The largest singular value divided by the smallest (-2: the reverse), or the product of the norms of a square matrix and of its
+    inverse."""
     if p is None or p in (2, -2):
-        values = svdvals(x)
-        largest, smallest = values[..., 0], values[..., -1]
-        return smallest / largest if p == -2 else largest / smallest
+        largest_over_smallest = made(_lib.weft_cond(tensor(x, "x")), "weft_cond")
+        return 1 / largest_over_smallest if p == -2 else largest_over_smallest
     return matrix_norm(x, p) * matrix_norm(inv(x), p)
 
 
 def matrix_rank(x: Tensor, *, atol: float = 0.0, rtol: Optional[float] = None) -> Tensor:
     """How many singular values are above atol and above rtol times the largest one. rtol: the larger size of the matrix times the
     precision of the type, or 0 if atol is above 0."""
+    if atol == 0:
+        return made(_lib.weft_matrix_rank(tensor(x, "x"), -1.0 if rtol is None else rtol), "weft_matrix_rank")
     values = svdvals(x)
-    if rtol is None:
-        single = x.dtype.name in ("float32", "complex64")
-        rtol = 0.0 if atol > 0 else max(x.shape[-2:]) * (2.0 ** -23 if single else 2.0 ** -52)
-    least = values[..., :1] * rtol
+    least = values[..., :1] * (rtol or 0)
     return _f.sum((values > least) & (values > atol), -1)
 
 
