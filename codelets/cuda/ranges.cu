@@ -8,15 +8,15 @@ extern "C" {
 namespace
 {
 
-template <bool Whole> __global__ void run_range(const weft_device_call call)
+template <bool whole> __global__ void run_range(const weft_device_call call)
 {
     const weft_device_view &out = call.views[0];
     for (int64_t i = weft_first_index(); i < out.count; i += weft_index_step()) {
         const int64_t index = out.offset[0] + i;
-        if (Whole) {
-            weft_set(call, 0, i, weft_range_whole(call.scalars, index));
-        } else {
+        if (!whole) {
             weft_set(call, 0, i, weft_range_real(call.scalars, out.shape[0], index));
+        } else {
+            weft_set(call, 0, i, weft_range_whole(call.scalars, index));
         }
     }
 }
@@ -36,10 +36,8 @@ __global__ void run_eye(const weft_device_call call)
 int weft_cuda_range(const weft_task_run *run, weft_cuda_queue *queue)
 {
     weft_device_call call;
-    const int failed = weft_call_begin(&call, run, queue);
-    const weft_device_view &out = call.views[0];
-    const weft_device_kernel kernel = failed == 0 && weft_dtype_is_whole(out.dtype) ? run_range<true> : run_range<false>;
-    return failed != 0 ? failed : weft_call_launch(kernel, out.count, call, queue);
+    weft_device_call_fill(&call, run);
+    return weft_launch_elements(weft_dtype_is_whole(call.views[0].dtype) ? run_range<true> : run_range<false>, run, queue);
 }
 
 int weft_cuda_eye(const weft_task_run *run, weft_cuda_queue *queue)

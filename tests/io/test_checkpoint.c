@@ -467,6 +467,70 @@ static void test_random_states(void **state)
     checkpoint_remove();
 }
 
+/* ---- an optimiser's states ---------------------------------------------------------------------------------- */
+
+enum { STEP_TENSORS = 4, STEP_ELEMENTS = 10 };
+
+/* A parameter of 16 bits by rows, its moments, its master in 32 bits. */
+static void begin_training(int ranks, weft_tensor *tensors[])
+{
+    const int64_t shape[] = { STEP_ELEMENTS };
+    const weft_placement rows = weft_shard(0);
+    start_ranks(ranks);
+    weft_mesh_push(weft_mesh_create(1, (const int64_t[]){ weft_world_size() }, NULL));
+    tensors[0] = weft_ones(WEFT_BF16, 1, shape, NULL, &rows);
+    for (int k = 1; k < STEP_TENSORS; k++) {
+        weft_tensor *wide = weft_to_type(tensors[0], WEFT_F32);
+        tensors[k] = k < STEP_TENSORS - 1 ? weft_zeros_like(wide) : wide;
+    }
+}
+
+static void take_steps(weft_tensor *tensors[], int first, int last)
+{
+    const int64_t shape[] = { STEP_ELEMENTS };
+    weft_optimizer_options options;
+    weft_optimizer_options_init(&options, WEFT_OPTIMIZER_ADAMW);
+    options.master_weights = true;
+    for (int step = first; step <= last; step++) {
+        float values[STEP_ELEMENTS];
+        for (int i = 0; i < STEP_ELEMENTS; i++) {
+            values[i] = (float)(1 + (i * 3 + step) % 7) / 8;
+        }
+        weft_tensor *g = weft_to_type(weft_distribute(WEFT_F32, 1, shape, values, NULL, NULL), WEFT_BF16);
+        assert_int_equal(weft_optimizer_step(1, &tensors[0], &g, &tensors[1], step, &options), WEFT_OK);
+    }
+}
+
+static void read_all(weft_tensor *tensors[], float values[STEP_TENSORS][STEP_ELEMENTS])
+{
+    for (int k = 0; k < STEP_TENSORS; k++) {
+        assert_int_equal(weft_to_host(weft_to_type(tensors[k], WEFT_F32), values[k], sizeof(values[k])), WEFT_OK);
+    }
+}
+
+/* A run that goes on from a checkpoint, on another number of ranks, has the bits of one that was not interrupted. */
+static void test_master_weights(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "p", "first", "second", "master" };
+    weft_tensor *tensors[STEP_TENSORS];
+    float expected[STEP_TENSORS][STEP_ELEMENTS], values[STEP_TENSORS][STEP_ELEMENTS];
+    begin_training(4, tensors);
+    take_steps(tensors, 1, 5);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), STEP_TENSORS, names, tensors, NULL), WEFT_OK);
+    take_steps(tensors, 6, 10);
+    read_all(tensors, expected);
+    stop();
+    begin_training(3, tensors);
+    assert_int_equal(weft_checkpoint_load(checkpoint_path(), STEP_TENSORS, names, tensors), WEFT_OK);
+    take_steps(tensors, 6, 10);
+    read_all(tensors, values);
+    assert_memory_equal(values, expected, sizeof(values));
+    assert_true(values[0][0] < 1 && values[0][0] != values[3][0]); /* rounded */
+    stop();
+    checkpoint_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -474,7 +538,7 @@ int main(void)
         cmocka_unit_test(test_own_memory),        cmocka_unit_test(test_async_is_a_snapshot),
         cmocka_unit_test(test_finalize_waits),    cmocka_unit_test(test_contents),
         cmocka_unit_test(test_random_states),     cmocka_unit_test(test_leaves),
-        cmocka_unit_test(test_checksums),
+        cmocka_unit_test(test_checksums),         cmocka_unit_test(test_master_weights),
     };
     const struct CMUnitTest of_several[] = { cmocka_unit_test(test_one_process_fails) };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,7 +189,9 @@ static void case_kind(weft_optimizer kind)
     weft_tensor *listed[SCENE_LISTS * MAX_ITEMS], **masters = &listed[states * s.n];
     for (int k = 0; k < lists; k++) {
         for (int i = 0; i < s.n; i++) { /* of a 32 bit parameter a copy, not the parameter */
-            listed[k * s.n + i] = k < states ? s.states[k][i] : weft_add_scalar(weft_to_type(s.parameters[i], s.items[i].state_type), 0);
+            listed[k * s.n + i] = k < states && k < SCENE_STATES
+                                      ? s.states[k][i]
+                                      : weft_add_scalar(weft_to_type(s.parameters[i], s.items[i].state_type), 0);
         }
     }
     for (int step = before + 1; step <= before + STEPS; step++) {
