@@ -42,6 +42,7 @@
 #define LOW(a, b) PICK(a, b, 0, 4, 1, 5)
 #define HIGH(a, b) PICK(a, b, 2, 6, 3, 7)
 #include "codelets/cpu/fft_passes.inc"
+#include "codelets/cpu/fft_numbers.inc"
 
 #define T float
 #define LANES WEFT_FFT_LANES_F32
@@ -61,3 +62,4 @@
 #define LOW(a, b) PICK(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH(a, b) PICK(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #include "codelets/cpu/fft_passes.inc"
+#include "codelets/cpu/fft_numbers.inc"

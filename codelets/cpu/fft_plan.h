@@ -10,8 +10,8 @@ enum { WEFT_FFT_LANES_F64 = 4, WEFT_FFT_LANES_F32 = 8, WEFT_FFT_COLUMNS = 8 };
 /* Numbers between arrays of lanes: equal elements of two are not in the same set of a cache. */
 enum { WEFT_FFT_GAP = 16 };
 
-/* In vectors of a long line's neighbouring columns column l is number order[l], so that complex numbers become two vectors, and back, without
- * crossing from half to half. Each is its own inverse. */
+/* In vectors of a long line's neighbouring columns column l is number order[l], so that complex numbers become two vectors, and back,
+ * without crossing from half to half. Each is its own inverse. */
 static const int weft_fft_order_f64[WEFT_FFT_LANES_F64] = { 0, 2, 1, 3 };
 static const int weft_fft_order_f32[WEFT_FFT_LANES_F32] = { 0, 1, 4, 5, 2, 3, 6, 7 };
 

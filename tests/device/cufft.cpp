@@ -67,7 +67,8 @@ template <typename T> void transform(const work &w)
     const bool inverse = w.inverse || has_real_results(how.type);
     std::vector<number> units(static_cast<size_t>(n)), x(static_cast<size_t>(n));
     for (int64_t k = 0; k < n; k++) {
-        units[static_cast<size_t>(k)] = std::polar(1.0L, (inverse ? 2 : -2) * 3.14159265358979323846264338327950288L * static_cast<long double>(k) / static_cast<long double>(n));
+        const long double turn = 2 * 3.14159265358979323846264338327950288L * static_cast<long double>(k) / static_cast<long double>(n);
+        units[static_cast<size_t>(k)] = std::polar(1.0L, inverse ? turn : -turn);
     }
     std::memset(how.area, 0xff, how.bytes);
     for (int64_t line = 0; line < how.batch; line++) {
@@ -109,7 +110,8 @@ void all_transforms()
 
 size_t bytes_of(const plan &p, bool values)
 {
-    const bool real = values ? has_real_values(p.type) : has_real_results(p.type), half = values ? has_real_results(p.type) : has_real_values(p.type);
+    const bool real = values ? has_real_values(p.type) : has_real_results(p.type);
+    const bool half = values ? has_real_results(p.type) : has_real_values(p.type);
     const int64_t elements = half ? p.n / 2 + 1 : p.n, step = values ? p.in_step : p.out_step, apart = values ? p.in_apart : p.out_apart;
     return static_cast<size_t>((elements - 1) * step + (p.batch - 1) * apart + 1) * (real ? 1 : 2) * (is_single(p.type) ? 4 : 8);
 }
@@ -130,7 +132,8 @@ cufftResult execute(cufftHandle handle, cufftType type, void *from, void *to, in
         return CUFFT_INVALID_VALUE;
     }
     const work w = { *p, direction == CUFFT_INVERSE, from, to };
-    return stand_in_launch(run_transform, all_transforms, &w, sizeof(w), 1, 1, p->stream) == cudaSuccess ? CUFFT_SUCCESS : CUFFT_EXEC_FAILED;
+    const int failed = stand_in_launch(run_transform, all_transforms, &w, sizeof(w), 1, 1, p->stream);
+    return failed == cudaSuccess ? CUFFT_SUCCESS : CUFFT_EXEC_FAILED;
 }
 
 template <typename Change> cufftResult change(cufftHandle handle, Change changed)
@@ -179,8 +182,9 @@ EXPORTED cufftResult cufftSetWorkArea(cufftHandle handle, void *area)
     return change(handle, [&](plan *p) { p->area = area; });
 }
 
-EXPORTED cufftResult cufftMakePlanMany64(cufftHandle handle, int rank, long long *n, long long *in, long long in_step, long long in_apart,
-                                         long long *out, long long out_step, long long out_apart, cufftType type, long long batch, size_t *bytes)
+EXPORTED cufftResult cufftMakePlanMany64(cufftHandle handle, int rank, long long *n, long long *in, long long in_step,
+                                         long long in_apart, long long *out, long long out_step, long long out_apart, cufftType type,
+                                         long long batch, size_t *bytes)
 {
     const char *more = std::getenv("STAND_IN_FFT_BYTES");
     std::lock_guard<std::mutex> guard(lock);

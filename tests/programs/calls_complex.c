@@ -131,7 +131,7 @@ static bool norm_of_complex(scene *s, bool variance)
             magnitude = fmax(magnitude, both(a, b, j));
         }
         const double squares = variance ? variance_of(a, i * length, length) + variance_of(b, i * length, length) : 0;
-        set_linear(s, out, i, variance ? squares : most, variance ? 32 : 8, variance ? magnitude * magnitude : magnitude);
+        set_linear(s, out, i, variance ? squares : most, variance ? 32 + (double)length : 8, variance ? magnitude * magnitude : magnitude);
     }
     distrust_large(s, out);
     return !s->program->gradients; /* equal ones share the gradient */
