@@ -95,6 +95,9 @@ WEFT_API weft_status weft_sparse_placements(const weft_sparse *a, weft_placement
  * \return NULL on error: WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_MESH, WEFT_ERR_LAYOUT in a strict region that it
  *         would redistribute in, WEFT_ERR_UNSUPPORTED if a rank's values are in more panels than a task can have
  *
+ * Captured graphs may have products; frozen ones (weft_graph_freeze()) may not. Rows of a product are computed by panels, those of a
+ * transposed one by one task for each rank.
+ *
  * A row is added up in the order of its entries. Transposed, each rank adds up its rows in their order, and then the sums of
  * others are added by rank. Values and x have gradients, of the first order.
  *
