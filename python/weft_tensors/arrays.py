@@ -322,6 +322,14 @@ def distribute(array: Any, mesh: Optional[Mesh] = None, placements: Placements =
     return made(_lib.weft_distribute(kind | WITH_GRAD if requires_grad else kind, len(sizes), sizes, address, mesh, array_of_placements))
 
 
+def own_parts(array: Any, mesh: Optional[Mesh] = None, placements: Placements = None) -> Tensor:
+    """A tensor of arrays that all processes have, which should be equal: each rank takes its part of its process's own, and nothing is sent."""
+    mesh, array_of_placements = resolve(mesh, placements)
+    if _has_runs(array_of_placements):
+        raise ValueError("placements: parts of cyclic and zigzag cuts are taken of one process's array alone")
+    return _from_whole(numpy.asarray(array), mesh, array_of_placements, False)
+
+
 def _has_runs(placements: Any) -> bool:
     runs = (_api.weft_cut_kind.CYCLIC, _api.weft_cut_kind.ZIGZAG)
     return placements is not None and any(each.kind == _api.weft_placement_kind.SHARD and (each.cut in runs or each.period > 0)
@@ -329,12 +337,12 @@ def _has_runs(placements: Any) -> bool:
 
 
 def _from_whole(array: Any, mesh: Optional[Mesh], placements: Any, requires_grad: bool) -> Tensor:
-    """In one process: each rank's part is copied right here, so that nothing waits for tasks that are under way."""
+    """Each rank's part is copied right here, from its process's own array, so that nothing waits for tasks that are under way."""
     kind, sizes = dtype_of(array.dtype), int64s(array.shape)
     offset, extent = (c_int64 * _api.MAX_DIMS)(), (c_int64 * _api.MAX_DIMS)()
     parts = []
-    for rank in range(_lib.weft_local_ranks()):
-        check(_lib.weft_shard_box(mesh, placements, len(sizes), sizes, rank, offset, extent))
+    for i in range(_lib.weft_local_ranks()):
+        check(_lib.weft_shard_box(mesh, placements, len(sizes), sizes, _lib.weft_first_rank() + i, offset, extent))
         parts.append(numpy.ascontiguousarray(array[tuple(slice(offset[i], offset[i] + extent[i]) for i in range(array.ndim))]))
     given = kind | WITH_GRAD if requires_grad else kind
     return made(_lib.weft_from_local(given, len(sizes), sizes, (c_void_p * max(len(parts), 1))(*[part.ctypes.data for part in parts]), mesh, placements, _api.COPY))

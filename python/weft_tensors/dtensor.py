@@ -11,7 +11,7 @@ from typing import Any, Optional
 from . import _library, array_api
 from ._core import Mesh, Partial, Placement, Placements, Replicate, Shard, Tensor, current_mesh
 from ._library import WeftError
-from .arrays import asarray, from_local
+from .arrays import asarray, from_local, own_parts
 from .nn import Module
 
 
@@ -39,8 +39,9 @@ def init_device_mesh(device_type: str, mesh_shape: Sequence[int], *, mesh_dim_na
 
 
 def distribute_tensor(tensor: Any, device_mesh: Optional[Mesh] = None, placements: Placements = None, *, src_data_rank: Optional[int] = 0) -> Tensor:
-    """A tensor in a layout: of a Tensor, or of an array of which the first process's values count. Without placements it
-    is replicated."""
+    """A tensor in a layout: of a Tensor, or of an array. Of arrays those of one process count: the one that hosts the rank whose coordinate is
+    src_data_rank in each mesh dimension. None: every rank takes its part of its own process's array. Without placements it is
+    replicated."""
     mesh = device_mesh if device_mesh is not None else current_mesh()
     assert mesh is not None
     chosen = placements if placements is not None else [Replicate()] * mesh.ndim
@@ -50,7 +51,16 @@ def distribute_tensor(tensor: Any, device_mesh: Optional[Mesh] = None, placement
             result = result.detach()
             result.requires_grad = True
         return result
-    return asarray(tensor, mesh=mesh, placements=chosen)
+    if src_data_rank is None:
+        return own_parts(tensor, mesh, chosen)
+    if src_data_rank == 0:
+        return asarray(tensor, mesh=mesh, placements=chosen)
+    place = 0
+    for size in mesh.shape:
+        if not 0 <= src_data_rank < size:
+            raise ValueError(f"src_data_rank: {src_data_rank} is no coordinate in a mesh of {tuple(mesh.shape)}")
+        place = place * size + src_data_rank
+    return asarray(tensor, mesh=Mesh((1,), None, [mesh.ranks[place]])).redistribute(chosen, mesh)
 
 
 class _OfAllTensors(type):

@@ -94,7 +94,7 @@ static void d1_marks_are_found(void **state)
     (void)state;
     static const char *const marked[] = { "weft_wait",        "weft_finalize", "weft_to_host",      "weft_tensor_item",
                                           "weft_tensor_print", "weft_equal",    "weft_local_acquire", "weft_distribute" };
-    static const char *const others[] = { "weft_add",        "weft_redistribute", "weft_sort",  "weft_from_local",
+    static const char *const others[] = { "weft_add",        "weft_redistribute", "weft_topk",  "weft_from_local",
                                           "weft_local_map",  "weft_scope_end",  "weft_adam",  "weft_rand",
                                           "weft_local_box",  "weft_attention",    "weft_apply", "weft_clip_grad_norm" };
     for (size_t i = 0; i < sizeof(marked) / sizeof(marked[0]); i++) {

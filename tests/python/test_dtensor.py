@@ -103,6 +103,26 @@ def test_a_module_by_a_function():
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
+def test_source_of_data():
+    """Processes have different arrays."""
+    mesh, process = init_device_mesh("cpu", (torch.world_size(),)), torch.process_index()
+    own = np.arange(12.0).reshape(6, 2) + 100 * process
+    for source in range(torch.world_size()):
+        shards = distribute_tensor(own, mesh, [Shard(0)], src_data_rank=source)
+        assert shards.placements == (Shard(0),) or torch.world_size() == 1
+        values = shards.full_tensor().numpy()
+        first = values[0, 0]
+        np.testing.assert_array_equal(values, np.arange(12.0).reshape(6, 2) + first)
+        assert first % 100 == 0 and (first == 100 * source if torch.world_size() == torch.num_processes() else first <= 100 * source)
+    alone = distribute_tensor(own, mesh, [Shard(0)], src_data_rank=None)
+    values = alone.full_tensor().numpy()
+    for i in range(torch.local_ranks()):
+        offset, extent = alone.local_box(i)
+        np.testing.assert_array_equal(values[offset[0]:offset[0] + extent[0]], own[offset[0]:offset[0] + extent[0]])
+    with pytest.raises(ValueError, match="no coordinate"):
+        distribute_tensor(own, mesh, [Shard(0)], src_data_rank=torch.world_size())
+
+
 def test_two_dimensions():
     if torch.world_size() % 2:
         return
