@@ -376,7 +376,7 @@ static void add_array(const save_request *request, const char *path, const char 
 
 static void remove_store(const char *path, weft_outcome *outcome)
 {
-    const char *failed = weft_disk_is_taken(path) ? weft_tree_remove(path) : NULL;
+    const char *failed = weft_disk_is_taken(path) ? weft_tree_remove(path, "zarr.json") : NULL;
     if (failed != NULL) {
         weft_outcome_fail_disk(outcome, path, failed);
     }
