@@ -43,16 +43,46 @@ const char *weft_tree_make(const char *path)
     return "mkdir";
 }
 
-static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *place)
+static bool remove_path(const char *path);
+
+static bool remove_entry(const char *folder, const char *name)
 {
-    (void)about;
-    (void)place;
-    return kind == FTW_DP ? rmdir(path) : unlink(path);
+    const size_t length = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(length);
+    if (path == NULL) {
+        return false;
+    }
+    snprintf(path, length, "%s/%s", folder, name);
+    bool done = remove_path(path);
+    free(path);
+    return done;
 }
 
-const char *weft_tree_remove(const char *path)
+/* All entries but one. */
+static bool remove_entries(const char *path, const char *kept)
 {
-    return nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0 ? NULL : "remove";
+    DIR *folder = opendir(path);
+    bool done = folder != NULL;
+    for (const struct dirent *entry; done && (entry = readdir(folder)) != NULL;) {
+        const char *name = entry->d_name;
+        done = strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || (kept != NULL && strcmp(name, kept) == 0) || remove_entry(path, name);
+    }
+    const int reason = errno;
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    errno = reason;
+    return done;
+}
+
+static bool remove_path(const char *path)
+{
+    return weft_tree_exists(path) ? remove_entries(path, NULL) && rmdir(path) == 0 : unlink(path) == 0;
+}
+
+const char *weft_tree_remove(const char *path, const char *last)
+{
+    return remove_entries(path, last) && remove_path(path) ? NULL : "remove";
 }
 
 static int sync_entry(const char *path, const struct stat *about, int kind, struct FTW *place)

@@ -10,8 +10,8 @@ const char *weft_tree_make(const char *path);
 bool weft_tree_exists(const char *path);
 /* Whether a folder has nothing but perhaps an entry of this name. */
 bool weft_tree_has_only(const char *path, const char *name);
-/* With all that is in it. */
-const char *weft_tree_remove(const char *path);
+/* A folder with all that is in it, last the entry of this name: by it a folder can be known whose removal was killed. */
+const char *weft_tree_remove(const char *path, const char *last);
 /* All folders of the tree: their entries are on disk. */
 const char *weft_tree_sync(const char *path);
 /* `from` becomes `to`, durably. A folder at `to` is exchanged for it, at once where the file system can, and is at `from` then. *done may

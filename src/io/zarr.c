@@ -376,18 +376,26 @@ static void add_array(const save_request *request, const char *path, const char 
 
 static void remove_store(const char *path, weft_outcome *outcome)
 {
-    const char *failed = weft_disk_is_taken(path) ? weft_tree_remove(path) : NULL;
+    const char *failed = weft_disk_is_taken(path) ? weft_tree_remove(path, "zarr.json") : NULL;
     if (failed != NULL) {
         weft_outcome_fail_disk(outcome, path, failed);
     }
 }
 
-/* On process 0: a new store at `temporary`, without chunks. */
-static void create(const save_request *request, const char *temporary, const weft_layout *const layouts[], const int64_t chunks[][WEFT_MAX_DIMS],
-                   uint64_t number, weft_outcome *outcome)
+/* What one save has. */
+typedef struct saving {
+    char *path, *temporary; /* the program's path, which may end in '/', without that */
+    weft_tensor_impl **tensors;
+    const weft_layout **layouts;
+    int64_t (*chunks)[WEFT_MAX_DIMS];
+} saving;
+
+/* On process 0: the new store, without chunks. */
+static void create(const save_request *request, const saving *s, uint64_t number, weft_outcome *outcome)
 {
     const weft_file_call *call = &request->call;
-    check_place(call->path, false, outcome);
+    const char *temporary = s->temporary;
+    check_place(s->path, false, outcome);
     check_place(temporary, true, outcome);
     if (outcome->status == WEFT_OK) {
         remove_store(temporary, outcome);
@@ -396,7 +404,7 @@ static void create(const save_request *request, const char *temporary, const wef
         add_group(temporary, number, outcome);
     }
     for (int i = 0; i < call->n && outcome->status == WEFT_OK; i++) {
-        add_array(request, temporary, call->names[i], layouts[i], chunks[i], outcome);
+        add_array(request, temporary, call->names[i], s->layouts[i], s->chunks[i], outcome);
     }
 }
 
@@ -427,16 +435,9 @@ static uint64_t new_number(void)
     return weft_hash_bytes(of, sizeof(of), 0) | 1;
 }
 
-/* What one save has. */
-typedef struct saving {
-    char *temporary;
-    weft_tensor_impl **tensors;
-    const weft_layout **layouts;
-    int64_t (*chunks)[WEFT_MAX_DIMS];
-} saving;
-
 static void saving_free(saving *s)
 {
+    free(s->path);
     free(s->temporary);
     free(s->tensors);
     free(s->layouts);
@@ -446,7 +447,11 @@ static void saving_free(saving *s)
 static bool saving_new(saving *s, const weft_file_call *call)
 {
     const size_t n = (size_t)call->n + 1;
-    *s = (saving){ .temporary = join(call->path, ".tmp"), .tensors = calloc(n, sizeof(*s->tensors)),
+    char *path = join(call->path, "");
+    for (size_t end = path == NULL ? 0 : strlen(path); end > 1 && path[end - 1] == '/'; end--) {
+        path[end - 1] = '\0';
+    }
+    *s = (saving){ .path = path, .temporary = path == NULL ? NULL : join(path, ".tmp"), .tensors = calloc(n, sizeof(*s->tensors)),
                    .layouts = calloc(n, sizeof(*s->layouts)), .chunks = calloc(n, sizeof(*s->chunks)) };
     return s->temporary != NULL && s->tensors != NULL && s->layouts != NULL && s->chunks != NULL;
 }
@@ -495,7 +500,7 @@ static weft_status save(const save_request *request, saving *s)
     weft_outcome outcome = { .status = WEFT_OK }, ignored = { .status = WEFT_OK };
     weft_status status = make_tensors(request, s);
     if (status == WEFT_OK && first) {
-        create(request, s->temporary, s->layouts, (const int64_t(*)[WEFT_MAX_DIMS])s->chunks, (uint64_t)number, &outcome);
+        create(request, s, (uint64_t)number, &outcome);
     }
     status = status == WEFT_OK ? weft_outcome_broadcast(function, 0, &outcome) : status;
     const bool made = status == WEFT_OK;
@@ -504,7 +509,7 @@ static weft_status save(const save_request *request, saving *s)
     }
     status = status == WEFT_OK ? write_chunks(request, s, (uint64_t)number) : status;
     if (status == WEFT_OK && first) {
-        take_place(s->temporary, request->call.path, &outcome);
+        take_place(s->temporary, s->path, &outcome);
     }
     status = status == WEFT_OK ? weft_outcome_broadcast(function, 0, &outcome) : status;
     if (made && first) { /* the former store, or what has failed */

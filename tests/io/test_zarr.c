@@ -219,6 +219,9 @@ static void test_refusals(void **state)
     assert_int_equal(weft_zarr_load(store_path(), 1, (const char *[]){ "" }, two), WEFT_ERR_INVALID); /* a group */
     assert_error(WEFT_ERR_INVALID, "it is a group, and no array");
     assert_int_equal(weft_zarr_load(in_store("a"), 1, (const char *[]){ "" }, two), WEFT_OK);
+    assert_int_equal(weft_zarr_save(in_store("/"), 2, names, two, NULL), WEFT_OK); /* a path that ends in slashes */
+    assert_int_equal(weft_zarr_load(in_store(""), 2, names, two), WEFT_OK);
+    assert_int_equal(access(in_store(".tmp"), F_OK), -1);
     assert_numbered(tensor, 1);
 }
 
@@ -265,7 +268,7 @@ static void test_damage(void **state)
     for (int codec = 0; codec < 2; codec++) {
         const weft_zarr_options options = { .codec = codec == 1 && has_codec("zstd") ? "zstd" : NULL };
         assert_int_equal(weft_zarr_save(store_path(), 1, &name, &saved, &options), WEFT_OK);
-        for (int round = 0; round < 150; round++) {
+        for (int round = 0; round < 75; round++) {
             const char *path = in_store(files[round % 3]);
             int64_t count;
             char *bytes = read_bytes(path, &count);
@@ -289,7 +292,7 @@ static void test_damage(void **state)
             free(bytes);
         }
     }
-    assert_true(refused > 200);
+    assert_true(refused > 100);
 }
 
 int main(void)

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import cases
@@ -85,11 +86,13 @@ class Bytes(Stores):
         self.assertFalse(os.path.exists(self.path("a.zarr.tmp")))
 
     def test_a_store_is_replaced(self):
-        self.write("plain.zarr")
-        for level in (6, -3):
-            self.write("a.zarr", level)
-            self.write("b.zarr", 0, "a.zarr")
-            self.assertEqual(self.files("b.zarr"), self.files("plain.zarr"))
+        """By what two codecs have kept of it."""
+        self.write("c.zarr")
+        plain = self.files("c.zarr")
+        self.write("a.zarr", 6)
+        self.write("b.zarr", -3, "a.zarr")
+        self.write("c.zarr", 0, "b.zarr")
+        self.assertEqual(self.files("c.zarr"), plain)
 
     def files(self, name):
         """All but the number of the save."""
@@ -111,6 +114,18 @@ class Bytes(Stores):
         self.write("b.zarr")  # that of a save which was killed at once
         os.makedirs(self.path("b.zarr.tmp", "mine"))
         self.assertIn("is no Zarr store that weft has written", self.write("b.zarr", status=1))
+
+    def test_killed_saves(self):
+        """Whenever it is killed, the path has a whole store, and the next save succeeds and leaves nothing beside it."""
+        self.write("a.zarr", 3)
+        for delay in (0.1, 0.15, 0.25):
+            saving = subprocess.Popen([*PROGRAM, self.path("a.zarr"), "3"], stderr=subprocess.DEVNULL)
+            time.sleep(delay)
+            saving.kill()
+            saving.wait()
+        self.write("b.zarr", 0, "a.zarr")
+        self.write("a.zarr", 3)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["a.zarr", "b.zarr"])
 
     def test_missing_chunks_and_gzip(self):
         """A store written by hand: gzip, keys of version 2, fill values, an order of bytes."""
