@@ -370,6 +370,7 @@ weft_status weft_finalize(void)
     if (weft_runtime.context.in_program > 0) {
         return weft_fail(WEFT_ERR_STATE, "weft_finalize", "called from within a function that the library has called");
     }
+    weft_deferral_finish_implicit("weft_finalize");
     if (weft_runtime.tells_left_over) {
         weft_tensors_tell_left_over(stderr);
     }
@@ -438,6 +439,7 @@ weft_status weft_get_counters(weft_counters *counters, size_t size)
     if (status != WEFT_OK) {
         return status;
     }
+    weft_deferral_finish_implicit("weft_get_counters");
     weft_counters now = weft_runtime.counters;
     now.tensor_bytes = (uint64_t)weft_pool_bytes_in_use(weft_runtime.pool);
     return weft_give_struct("weft_get_counters", "counters", counters, size, &now, sizeof(now))

@@ -238,6 +238,11 @@ typedef struct weft_counters {
                                      of released tensors that tasks still use or that is kept for reuse
                                      (weft_config.pool_bytes) */
     uint64_t tensor_bytes_peak; /**< the largest value of tensor_bytes */
+    uint64_t windows_found;     /**< with WEFT_AUTOGRAPH=1: sequences of calls that the program repeats, and weft has recorded */
+    uint64_t windows_replayed;  /**< how often the calls of one were submitted together */
+    uint64_t windows_flushed;   /**< of these, before their end: the program needed a value, or made no call for a while */
+    uint64_t windows_left;      /**< likewise: another call came than was recorded */
+    uint64_t window_calls;      /**< calls that were submitted so */
 } weft_counters;
 
 /** Copies the counters. `size` is sizeof(*counters) ("Structs that the library fills in" in <weft/base.h>).

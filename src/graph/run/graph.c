@@ -1,5 +1,6 @@
 /* The public functions of graphs. */
 #include "call/context.h"
+#include "graph/auto/auto.h"
 #include "graph/passes/body.h"
 #include "graph/run/graph.h"
 
@@ -55,16 +56,18 @@ void weft_graphs_meet_layouts(void)
             meet_layouts(graph);
         }
     }
+    weft_auto_meet_layouts();
 }
 
 weft_status weft_graphs_start(void)
 {
     weft_runtime.graphs = calloc(1, sizeof(*weft_runtime.graphs));
-    return weft_runtime.graphs != NULL ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the state of graphs");
+    return weft_runtime.graphs != NULL ? weft_auto_start() : weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the state of graphs");
 }
 
 void weft_graphs_stop(void)
 {
+    weft_auto_stop();
     const weft_vec *slots = &weft_runtime.handles.graphs.slots;
     for (size_t i = 0; i < slots->count; i++) {
         weft_graph_impl *graph = ((weft_handle_slot *)slots->items)[i].object;
@@ -299,6 +302,8 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     graph->info.peak_bytes = graph->info.foreseen_bytes = 0;
     graph->running++;
     bool at_once = is_called_through();
+    weft_deferral *implicit = weft_runtime.implicit;
+    weft_runtime.implicit = NULL; /* a graph's calls are not observed */
     weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
     if (at_once && status == WEFT_OK) {
         weft_freezing_miss(graph);
@@ -306,6 +311,7 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     status = status != WEFT_OK        ? status
              : at_once                ? call_in_scope(graph, inputs, scalars, outputs)
                              : call_or_replay(graph, inputs, scalars, outputs);
+    weft_runtime.implicit = implicit;
     graph->running--;
     if (weft_runtime.graphs->has_run != NULL && status == WEFT_OK && !at_once) {
         status = weft_runtime.graphs->has_run(graph);

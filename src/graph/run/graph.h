@@ -126,6 +126,8 @@ static inline weft_tensor_impl **weft_run_bound(const weft_graph_run *run, int n
 
 /* The whole text of the guard that failed last (segment.c). */
 const char *weft_graph_failed_guard(weft_graph_impl *graph);
+/* Makes tensors from tensors, and depends on nothing else that may change until it is executed (defer.c). */
+bool weft_is_deferrable(const weft_call *call);
 /* weft_deferral.take of a run that defers calls (defer.c). */
 bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
 
