@@ -9,6 +9,7 @@
 
 typedef struct weft_deferral {
     uint64_t number; /* of the recorded segment, unique: weft_tensor_impl.graph_run */
+    bool has_numbered; /* of an implicit one: the call that take() has left has its number (comm/check_spmd.h) */
     /* A call whose arguments have been checked. True: it is deferred or has failed, *status and outputs[] are filled
      * in. False: it is to be executed now; all deferred calls that it depends on have been. */
     bool (*take)(struct weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
@@ -23,6 +24,14 @@ typedef struct weft_deferral {
 static inline weft_deferral *weft_deferral_any(void)
 {
     return weft_runtime.context.deferral != NULL ? weft_runtime.context.deferral : weft_runtime.implicit;
+}
+
+/* From now on it sees calls that are executed at once (NULL: nobody does). Returns the former one. */
+static inline weft_deferral *weft_deferral_set_implicit(weft_deferral *implicit)
+{
+    weft_deferral *former = weft_runtime.implicit;
+    weft_runtime.implicit = implicit;
+    return former;
 }
 
 /* 0: calls are not deferred. */

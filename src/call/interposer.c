@@ -48,9 +48,11 @@ static weft_status carry_out_observed(weft_deferral *implicit, const weft_call *
         return status;
     }
     const bool leaves_values = weft_call_does(call, WEFT_LEAVES_VALUES);
-    weft_runtime.implicit = leaves_values ? implicit : NULL;
+    const weft_context outer = weft_context_enter(implicit->has_numbered ? weft_context_numbered() : weft_runtime.context);
+    weft_deferral_set_implicit(leaves_values ? implicit : NULL);
     status = perform(call, outputs);
-    weft_runtime.implicit = implicit;
+    weft_deferral_set_implicit(implicit);
+    weft_context_leave(outer);
     return status;
 }
 

@@ -45,6 +45,7 @@ typedef struct weft_context {
     int expanded;   /* above 0: in an expansion that runs, whose calls are not public */
     int in_program; /* above 0: in a function of the program that the library has called, on the submitting thread */
     bool unobserved; /* within no region of the program's, and no explanation */
+    bool numbered;  /* the call has its number and digest already (comm/check_spmd.h) */
     struct weft_deferral *deferral; /* calls are deferred (src/graph); NULL: executed at once */
     struct weft_rehearsal *rehearsal; /* is told of tasks and transfers instead of StarPU; NULL: they are submitted */
     struct weft_steps *steps;       /* calls are collected instead of executed (tensor/actions.h); NULL: executed */

@@ -1,8 +1,9 @@
 /* The calls of the program, as a deferral that stands behind those of graphs. */
-#include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "call/context.h"
+#include "comm/check_spmd.h"
 #include "dispatch/cache.h"
 #include "graph/auto/auto.h"
 #include "tensor/explained.h"
@@ -19,6 +20,7 @@ typedef struct automatic {
     int taken;
     weft_graph_run run; /* of it */
     uint64_t captures;  /* of its graph, before the run */
+    uint64_t stages;    /* weft_counters.stages when the newest call came */
     int64_t newest_ns;  /* when the newest call came */
     weft_vec failed;    /* uint64_t: numbers of runs that could not be executed */
     weft_status failure;
@@ -33,49 +35,54 @@ static int64_t now_ns(void)
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------- */
 
-/* Changes the program's memory, or a tensor that is no tensor with data of its own. */
-static bool is_special(const weft_call *call, int input, const weft_tensor_impl *tensor)
+/* Cheaper than a digest: tokens are met by chance alone. */
+static uint64_t add(uint64_t token, uint64_t word)
 {
-    bool changed = false;
-    for (int i = 0; tensor->borrowed && i <= input; i++) {
-        changed |= i == input && weft_call_changes(call, i);
-    }
-    return tensor->fake || tensor->ghosted != NULL || tensor->gathering != NULL || changed;
+    return ((token << 7 | token >> 57) ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* *plain: all its tensors have data of their own. */
+/* Changes the program's memory. */
+static bool changes_borrowed(const weft_call *call, int input)
+{
+    return input < weft_call_num_outputs(call) && weft_call_changes(call, input);
+}
+
+/* *plain: all its tensors have data of their own, and the program's memory is only read. */
 static uint64_t token_of(const weft_call *call, bool *plain)
 {
-    uint64_t token = weft_digest_add((uint64_t)(uintptr_t)call->operation, weft_runtime.implicit_replications > 0);
+    uint64_t token = add((uint64_t)(uintptr_t)call->operation, weft_runtime.implicit_replications > 0);
     *plain = true;
     for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
         const weft_tensor *handle = weft_call_tensor(call, i);
         const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
-        *plain = *plain && tensor != NULL && !is_special(call, i, tensor);
-        token = weft_digest_add(token, tensor == NULL ? 0 : (uint64_t)(uintptr_t)tensor->layout);
+        if (tensor == NULL || tensor->fake || tensor->ghosted != NULL || tensor->gathering != NULL ||
+            (tensor->borrowed && changes_borrowed(call, i))) {
+            *plain = false;
+        }
+        token = add(token, tensor == NULL ? 0 : (uint64_t)(uintptr_t)tensor->layout);
     }
     const weft_attributes *a = &call->attributes;
-    token = weft_digest_add(token, (uint64_t)a->rule ^ (uint64_t)a->leading << 16 ^ (uint64_t)a->type << 32 ^ (uint64_t)a->omitted << 48);
+    token = add(token, (uint64_t)a->rule ^ (uint64_t)a->leading << 16 ^ (uint64_t)a->type << 32 ^ (uint64_t)a->omitted << 48);
     for (int i = 0; i < a->num_sizes; i++) {
-        token = weft_digest_add(token, (uint64_t)a->sizes[i]);
+        token = add(token, (uint64_t)a->sizes[i]);
     }
     for (int i = 0; i < a->num_numbers; i++) {
-        token = weft_digest_add(token, (uint64_t)a->numbers[i]);
+        token = add(token, (uint64_t)a->numbers[i]);
     }
     if (call->details != NULL) {
-        token = weft_digest_add(token, (uint64_t)(uintptr_t)call->details->layout);
+        token = add(token, (uint64_t)(uintptr_t)call->details->layout);
         for (int i = 0; i < call->details->num_numbers; i++) {
-            token = weft_digest_add(token, (uint64_t)call->details->numbers[i]);
+            token = add(token, (uint64_t)call->details->numbers[i]);
         }
     }
-    return token;
+    return token ^ token >> 32;
 }
 
-/* Calls that are seen, compared or counted one by one are executed one by one. */
-static bool may_defer(const weft_call *call)
+/* Calls that are seen or counted one by one are executed one by one. All that begins such a time executes what is deferred. */
+static bool may_open(void)
 {
-    return weft_is_deferrable(call) && !weft_runtime.check && weft_tensors_acquired() == 0 && weft_runtime.replaced.count == 0 &&
-           !weft_forced()->active && !weft_in_region() && !weft_is_explaining() && !weft_is_broken();
+    return weft_tensors_acquired() == 0 && weft_runtime.replaced.count == 0 && !weft_forced()->active &&
+           !weft_in_region() && !weft_is_explaining() && !weft_is_broken();
 }
 
 /* ---- the window ------------------------------------------------------------------------------------------------------- */
@@ -101,10 +108,13 @@ static weft_status close_window(automatic *a, bool left)
     const bool complete = a->taken == window->length;
     a->open = NULL;
     a->deferral.number = 0;
-    weft_runtime.implicit = NULL; /* its calls are no calls of the program's */
+    weft_deferral_set_implicit(NULL); /* its calls are no calls of the program's */
+    const weft_context outer = weft_context_enter(weft_context_numbered());
     weft_status status = weft_run_end_segment(&a->run, NULL);
+    weft_context_leave(outer);
     weft_run_free(&a->run);
-    weft_runtime.implicit = &a->deferral;
+    weft_deferral_set_implicit(&a->deferral);
+    a->stages = weft_runtime.counters.stages;
     weft_runtime.counters.windows_replayed++;
     weft_runtime.counters.windows_flushed += !complete && !left;
     weft_runtime.counters.windows_left += !complete && left;
@@ -124,20 +134,24 @@ static void open_window(automatic *a, weft_repeated *window)
     window->graph->info.runs++;
     weft_run_begin(&a->run, window->graph);
     a->run.deferral.take = weft_run_take;
+    a->run.alone = true;
     a->deferral.number = a->run.deferral.number;
     a->newest_ns = now_ns();
 }
 
-/* The open window takes the call. */
+/* The open window takes the call. One that sends is executed at once: other processes may wait for it while this one makes no call. */
 static bool take_in(automatic *a, const weft_call *call, weft_tensor *outputs[], weft_status *status)
 {
-    weft_runtime.implicit = NULL;
+    weft_deferral_set_implicit(NULL);
     bool taken = weft_run_take(&a->run.deferral, call, outputs, status);
-    weft_runtime.implicit = &a->deferral;
+    weft_deferral_set_implicit(&a->deferral);
     a->taken++;
     if (!taken || *status != WEFT_OK) { /* it is refused, and was not recorded */
         a->taken--;
         close_window(a, true);
+    } else if (a->open->sends && a->taken == a->open->length) {
+        weft_observe_sends(a->observed);
+        *status = close_window(a, false);
     }
     return taken;
 }
@@ -168,19 +182,35 @@ static bool depends_on_failure(const automatic *a, const weft_call *call)
 /* A call that leaves values alone, and looks at no memory of the program's. */
 static bool is_passed(const weft_call *call)
 {
-    return weft_runtime.context.steps != NULL || weft_runtime.context.rehearsal != NULL || weft_runtime.context.expanded > 0 ||
+    return weft_runtime.check || weft_runtime.context.steps != NULL || weft_runtime.context.rehearsal != NULL || weft_runtime.context.expanded > 0 ||
            weft_call_does(call, WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED);
+}
+
+/* Where there are others: the call gets its number now, whenever it is executed; and the one before may have sent. */
+static void observe_processes(automatic *a, const weft_call *call, bool deferrable)
+{
+    if (weft_runtime.counters.stages != a->stages) {
+        weft_observe_sends(a->observed);
+        a->stages = weft_runtime.counters.stages;
+    }
+    if (deferrable) {
+        a->deferral.has_numbered = weft_dispatch_take_number(call);
+    }
 }
 
 static bool take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status)
 {
     automatic *a = (automatic *)self;
+    a->deferral.has_numbered = false;
     if (is_passed(call)) {
         return false;
     }
     bool plain;
     const uint64_t token = token_of(call, &plain);
-    const bool deferrable = plain && may_defer(call);
+    const bool deferrable = plain && weft_is_deferrable(call);
+    if (weft_runtime.num_processes > 1) {
+        observe_processes(a, call, deferrable);
+    }
     if (a->open != NULL) {
         const bool goes_on = deferrable && a->taken < a->open->length && token == a->open->tokens[a->taken];
         if (goes_on && !is_late(a)) {
@@ -195,7 +225,7 @@ static bool take(weft_deferral *self, const weft_call *call, weft_tensor *output
     }
     weft_observe(a->observed, token, !deferrable);
     weft_repeated *window = deferrable ? weft_observed_beginning(a->observed) : NULL;
-    if (window == NULL || !weft_repeated_is_ready(window) || !weft_repeated_prepare(window)) {
+    if (window == NULL || !may_open() || !weft_repeated_is_ready(window) || !weft_repeated_prepare(window)) {
         return false;
     }
     open_window(a, window);
@@ -220,7 +250,7 @@ static void note(weft_deferral *self, const char *function)
 
 weft_status weft_auto_start(void)
 {
-    if (!weft_runtime.autograph || weft_runtime.world == WEFT_WORLD_FAKE || weft_runtime.num_processes > 1) {
+    if (!weft_runtime.autograph || weft_runtime.world == WEFT_WORLD_FAKE) {
         return WEFT_OK;
     }
     automatic *a = calloc(1, sizeof(*a));
@@ -231,7 +261,7 @@ weft_status weft_auto_start(void)
         return weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory to observe calls");
     }
     *a = (automatic){ .deferral = { .take = take, .finish = finish, .note = note }, .observed = observed };
-    weft_runtime.implicit = &a->deferral;
+    weft_deferral_set_implicit(&a->deferral);
     return WEFT_OK;
 }
 
@@ -243,7 +273,7 @@ void weft_auto_stop(void)
         weft_vec_free(&a->failed);
     }
     free(a);
-    weft_runtime.implicit = NULL;
+    weft_deferral_set_implicit(NULL);
 }
 
 void weft_auto_meet_layouts(void)

@@ -19,6 +19,7 @@ enum { WEFT_LEAST_WINDOW = 3, WEFT_MOST_WINDOW = 64, WEFT_MOST_WINDOWS = 1024 };
 typedef struct weft_repeated {
     uint64_t *tokens; /* of its calls */
     int length;
+    bool sends; /* the last of them does, to another process */
     weft_graph_impl *graph;
     int merit; /* above 0: it is mostly taken to its end */
     uint64_t rests; /* how many of its beginnings are to be ignored */
@@ -33,6 +34,7 @@ typedef struct weft_seen_call {
     uint64_t token;
     uint32_t live; /* number of tensors when it came */
     bool ends;     /* it is none that a window can have: windows end before it */
+    bool sends;    /* to another process: windows end with it */
 } weft_seen_call;
 
 /* The newest place where these four tokens followed each other; a window that begins with the last of them. */
@@ -59,6 +61,8 @@ typedef struct weft_observation {
 
 /* A call has come. False: no memory for windows (nothing is lost but these). */
 bool weft_observe(weft_observation *o, uint64_t token, bool ends);
+/* The newest call has sent messages, or waits for some. */
+void weft_observe_sends(weft_observation *o);
 /* The window that begins with the newest call; NULL: none. */
 weft_repeated *weft_observed_beginning(const weft_observation *o);
 void weft_observation_free(weft_observation *o);

@@ -46,7 +46,7 @@ static uint64_t find_start(const repetition *r)
 {
     uint64_t best = 0;
     for (uint64_t i = 0; i < r->period; i++) {
-        if (call_of(r, i)->ends) {
+        if (call_of(r, i)->ends || call_of(r, i)->sends) {
             return i + 1;
         }
         best = call_of(r, i)->live < call_of(r, best)->live ? i : best;
@@ -75,17 +75,22 @@ static bool add_window(const repetition *r, uint64_t begin, uint64_t end)
     for (uint64_t i = begin; i < end; i++) {
         window->tokens[i - begin] = call_of(r, i)->token;
     }
+    window->sends = call_of(r, end - 1)->sends;
     *place = window;
     *beginning = (weft_beginning){ context, window };
     return true;
 }
 
-/* Where the window that begins here ends: before a call that ends windows, at the end, or where the fewest tensors live. */
+/* Where the window that begins here ends: before a call that ends windows, after one that sends, at the end, or where the fewest
+ * tensors live. */
 static uint64_t find_end(const repetition *r, uint64_t begin, uint64_t last)
 {
     uint64_t end = begin, best = begin + WEFT_MOST_WINDOW;
     while (end < last && !call_of(r, end)->ends) {
         end++;
+        if (call_of(r, end - 1)->sends) {
+            return end;
+        }
         if (end - begin == WEFT_MOST_WINDOW && end < last && !call_of(r, end)->ends) {
             for (uint64_t i = end; i > begin + WEFT_MOST_WINDOW / 2; i--) {
                 best = call_of(r, i)->live < call_of(r, best)->live ? i : best;
@@ -100,7 +105,7 @@ static bool add_windows(weft_observation *o)
 {
     const repetition r = { o, o->position - o->period, o->period };
     uint64_t begin = find_start(&r), last = begin + r.period;
-    bool stops = begin > 0 && call_of(&r, begin - 1)->ends;
+    bool stops = begin > 0 && (call_of(&r, begin - 1)->ends || call_of(&r, begin - 1)->sends);
     if (!stops && r.period < SHORT_PERIOD) { /* several periods are a window */
         last = begin + r.period * ((SHORT_PERIOD + r.period - 1) / r.period);
     }
@@ -108,7 +113,7 @@ static bool add_windows(weft_observation *o)
     while (begin < last && done) {
         uint64_t end = find_end(&r, begin, last);
         done = add_window(&r, begin, end);
-        begin = end + (call_of(&r, end)->ends ? 1 : 0);
+        begin = end + (end < last && call_of(&r, end)->ends ? 1 : 0);
     }
     return done;
 }
@@ -127,7 +132,7 @@ static uint64_t find_former(weft_observation *o, uint64_t position)
 bool weft_observe(weft_observation *o, uint64_t token, bool ends)
 {
     const uint64_t position = o->position++;
-    *seen_at(o, position) = (weft_seen_call){ token, (uint32_t)weft_runtime.handles.tensors.num_objects, ends };
+    *seen_at(o, position) = (weft_seen_call){ token, (uint32_t)weft_runtime.handles.tensors.num_objects, ends, false };
     o->context = context_at(token, seen_at(o, position - 1)->token, seen_at(o, position - 2)->token, seen_at(o, position - 3)->token);
     uint64_t distance = find_former(o, position);
     if (o->period == 0 || seen_at(o, position - o->period)->token != token) {
@@ -136,8 +141,12 @@ bool weft_observe(weft_observation *o, uint64_t token, bool ends)
         return true;
     }
     o->repeated++;
-    uint64_t enough = 2 * o->period > LEAST_REPEATED ? 2 * o->period : LEAST_REPEATED;
-    return o->repeated != enough || add_windows(o);
+    return o->repeated != (2 * o->period > LEAST_REPEATED ? 2 * o->period : LEAST_REPEATED) || add_windows(o);
+}
+
+void weft_observe_sends(weft_observation *o)
+{
+    seen_at(o, o->position - 1)->sends = true;
 }
 
 weft_repeated *weft_observed_beginning(const weft_observation *o)

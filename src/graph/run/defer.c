@@ -468,6 +468,8 @@ static bool add_call(weft_graph_run *run, const weft_graph_node *node, const wef
         return false;
     }
     memcpy(deferred->scalars, call->scalars, sizeof(deferred->scalars));
+    deferred->number = weft_runtime.call_number;
+    deferred->digest = weft_runtime.digest;
     if (call->details != NULL && call->details->derivation != NULL && !add_derived(run, call->details)) {
         return false;
     }

@@ -99,6 +99,8 @@ typedef struct weft_graph_run {
     weft_graph_impl *graph;
     weft_tensor *const *inputs; /* of the call */
     size_t position;   /* of the segment in the run */
+    bool alone;        /* of calls of the program's (graph/auto): processes do not compare what each of them decides by itself, and
+                          calls keep their numbers */
     weft_graph_trace *replayed; /* the trace that the calls are compared with; NULL: they are captured */
     weft_graph_trace *captured; /* the trace that is captured, or NULL */
     int num_values;    /* of the segment up to now */
