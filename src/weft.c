@@ -19,6 +19,7 @@
 #include "comm/launcher.h"
 #include "comm/nccl_open.h"
 #include "dispatch/dispatch.h"
+#include "graph/auto/auto.h"
 #include "graph/run/graph.h"
 #include "io/contents.h"
 #include "io/saving.h"
@@ -114,6 +115,7 @@ static void give_up_world(const char *function, weft_status status, const weft_t
 
 static void stop_floors(const weft_transport *transport)
 {
+    weft_auto_stop();
     weft_graphs_stop();
     weft_autograd_stop();
     weft_dispatch_stop();
@@ -174,6 +176,7 @@ static weft_status start_floors(const char *function, const weft_settings *setti
     status = status == WEFT_OK ? weft_arrays_start() : status;
     status = status == WEFT_OK ? weft_dispatch_start() : status;
     status = status == WEFT_OK ? weft_graphs_start() : status;
+    status = status == WEFT_OK ? weft_auto_start() : status;
     if (status != WEFT_OK && !told) {
         give_up_world(function, status, transport);
     }
@@ -385,6 +388,7 @@ weft_status weft_finalize(void)
         weft_failures_forget();
     }
     weft_failures_tell(stderr);
+    weft_auto_stop();
     weft_graphs_stop();
     weft_modules_stop();
     weft_autograd_stop();

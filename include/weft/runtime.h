@@ -97,8 +97,8 @@ static inline void weft_config_init(weft_config *options)
  * after WEFT_TIMEOUT_S weft prints a line about that to standard error. Either all processes start or none does: if
  * one cannot, the others return its status with a message that names it.
  *
- * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN, WEFT_GRAPH_PASSES, WEFT_TF32,
- * WEFT_BITS and WEFT_CHECK must be the same on every process.
+ * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN, WEFT_GRAPH_PASSES, WEFT_AUTOGRAPH,
+ * WEFT_TF32, WEFT_BITS and WEFT_CHECK must be the same on every process.
  *
  * The first start on a machine takes about 0.1 s longer, because weft measures the machine and keeps the figures with
  * StarPU's performance models. WEFT_CALIBRATE says when to measure: "auto", at the first start; "again", at each

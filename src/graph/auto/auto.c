@@ -182,7 +182,8 @@ static bool depends_on_failure(const automatic *a, const weft_call *call)
 /* A call that leaves values alone, and looks at no memory of the program's. */
 static bool is_passed(const weft_call *call)
 {
-    return weft_runtime.check || weft_runtime.context.steps != NULL || weft_runtime.context.rehearsal != NULL || weft_runtime.context.expanded > 0 ||
+    const weft_context *now = &weft_runtime.context;
+    return weft_runtime.check || now->steps != NULL || now->rehearsal != NULL || now->expanded > 0 ||
            weft_call_does(call, WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED);
 }
 

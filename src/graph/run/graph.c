@@ -1,6 +1,5 @@
 /* The public functions of graphs. */
 #include "call/context.h"
-#include "graph/auto/auto.h"
 #include "graph/passes/body.h"
 #include "graph/run/graph.h"
 
@@ -56,18 +55,16 @@ void weft_graphs_meet_layouts(void)
             meet_layouts(graph);
         }
     }
-    weft_auto_meet_layouts();
 }
 
 weft_status weft_graphs_start(void)
 {
     weft_runtime.graphs = calloc(1, sizeof(*weft_runtime.graphs));
-    return weft_runtime.graphs != NULL ? weft_auto_start() : weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the state of graphs");
+    return weft_runtime.graphs != NULL ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the state of graphs");
 }
 
 void weft_graphs_stop(void)
 {
-    weft_auto_stop();
     const weft_vec *slots = &weft_runtime.handles.graphs.slots;
     for (size_t i = 0; i < slots->count; i++) {
         weft_graph_impl *graph = ((weft_handle_slot *)slots->items)[i].object;
