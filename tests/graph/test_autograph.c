@@ -84,13 +84,21 @@ static weft_tensor *next_state(weft_tensor *x)
     return y;
 }
 
+/* A step that leaves no tensor behind. */
+static void advance(weft_tensor *x)
+{
+    weft_scope_begin();
+    assert_non_null(weft_copy_inplace(x, next_state(x)));
+    weft_scope_end();
+}
+
 /* No value is read. */
 static void loop_without_reads(results *seen)
 {
     const weft_placement rows = weft_shard(0);
     weft_tensor *x = numbers(1, SIZE, &rows);
     for (int i = 0; i < STEPS; i++) {
-        x = next_state(x);
+        advance(x);
     }
     seen->tensors[0] = x;
 }
@@ -101,7 +109,7 @@ static void loop_with_reads(results *seen)
     const weft_placement rows = weft_shard(0);
     weft_tensor *x = numbers(2, SIZE, &rows);
     for (int i = 0; i < STEPS; i++) {
-        x = next_state(x);
+        advance(x);
         if (i % 3 == 0) {
             note(seen, item(weft_sum(x, WEFT_ALL_DIMS, false)));
         }
@@ -156,8 +164,7 @@ static void loop_on_memory(results *seen)
     weft_tensor *given = weft_from_local(WEFT_F64, 1, &size, locals, line(), NULL, 0), *x = weft_zeros_like(given);
     for (int i = 0; i < STEPS; i++) {
         weft_scope_begin();
-        x = weft_scale(weft_add(weft_mul(x, given), given), 0.125);
-        weft_scope_keep(x);
+        assert_non_null(weft_copy_inplace(x, weft_scale(weft_add(weft_mul(x, given), given), 0.125)));
         weft_scope_end();
         if (i % 13 == 12) {
             assert_non_null(weft_copy_inplace(given, x));
@@ -176,7 +183,7 @@ static void loop_with_errors(results *seen)
 {
     weft_tensor *x = numbers(4, SIZE, NULL), *other = numbers(4, SIZE + 1, NULL);
     for (int i = 0; i < STEPS; i++) {
-        x = next_state(x);
+        advance(x);
         if (i % 9 == 8) {
             assert_null(weft_add(x, other));
             note(seen, weft_last_status());
@@ -202,16 +209,31 @@ static void loop_with_graphs(results *seen)
     weft_tensor *x = numbers(5, SIZE, NULL);
     weft_graph *graph = weft_graph_create("step", in_graph, NULL, 1, 0, 1);
     for (int i = 0; i < STEPS; i++) {
-        x = next_state(next_state(x));
-        assert_int_equal(weft_graph_call(graph, &x, NULL, &x), WEFT_OK);
+        advance(x);
+        advance(x);
+        weft_scope_begin();
+        weft_tensor *y;
+        assert_int_equal(weft_graph_call(graph, &x, NULL, &y), WEFT_OK);
+        assert_non_null(weft_copy_inplace(x, y));
+        weft_scope_end();
         if (i % 8 == 7) {
             weft_region_begin("outside", 0);
-            x = next_state(x);
+            advance(x);
             weft_region_end();
         }
     }
     seen->tensors[0] = x;
     weft_graph_destroy(graph);
+}
+
+/* Each step leaves a tensor behind: that is no step that comes again as it was, but calls all the same. */
+static void loop_that_keeps(results *seen)
+{
+    weft_tensor *x = numbers(7, SIZE, NULL);
+    for (int i = 0; i < STEPS; i++) {
+        x = next_state(x);
+    }
+    seen->tensors[0] = x;
 }
 
 /* ---- tests ---------------------------------------------------------------------------------------------------------------- */
@@ -225,19 +247,18 @@ static bool finds_windows(void)
 static void test_loops(void **state)
 {
     (void)state;
-    static const struct {
-        loop *body;
-        uint64_t least; /* calls in windows, in one process */
-    } loops[] = { { loop_without_reads, 100 }, { loop_with_reads, 60 }, { loop_of_training, 100 }, { loop_on_memory, 20 },
-                  { loop_with_errors, 100 }, { loop_with_graphs, 100 } };
+    static loop *const loops[] = { loop_without_reads, loop_with_reads,  loop_of_training, loop_on_memory,
+                                   loop_with_errors,   loop_with_graphs, loop_that_keeps };
+    uint64_t calls = 0;
     for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++) {
-        weft_counters seen = run_both(loops[i].body);
-        bool here = weft_num_processes() == 1 && finds_windows();
+        weft_counters seen = run_both(loops[i]);
         print_message("# loop %zu: %d windows found, %d replayed, %d flushed, %d left, %d calls\n", i, (int)seen.windows_found,
                       (int)seen.windows_replayed, (int)seen.windows_flushed, (int)seen.windows_left, (int)seen.window_calls);
-        assert_true(!here || seen.window_calls >= loops[i].least);
         assert_true(finds_windows() || seen.windows_replayed == 0);
+        calls += seen.window_calls;
     }
+    /* Some 2,300; less on a machine that does other things, where windows rest. Those of several processes end with messages. */
+    assert_true(calls >= 200 || weft_num_processes() > 1 || !finds_windows());
 }
 
 /* Tokens without repetition: nothing is deferred. */

@@ -10,8 +10,8 @@
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
-/* A program that makes no call for so long computes itself, and idle workers should not wait for it. */
-enum { PAUSE_NS = 20000 };
+/* A program that takes so long for so many calls computes itself, and idle workers should not wait for it. */
+enum { PAUSE_CALLS = 4, PAUSE_NS = PAUSE_CALLS * 20000 };
 
 typedef struct automatic {
     weft_deferral deferral; /* the first member; its number is that of the run */
@@ -21,7 +21,7 @@ typedef struct automatic {
     weft_graph_run run; /* of it */
     uint64_t captures;  /* of its graph, before the run */
     uint64_t stages;    /* weft_counters.stages when the newest call came */
-    int64_t newest_ns;  /* when the newest call came */
+    int64_t newest_ns;  /* when one of the newest calls came */
     weft_vec failed;    /* uint64_t: numbers of runs that could not be executed */
     weft_status failure;
 } automatic;
@@ -156,10 +156,13 @@ static bool take_in(automatic *a, const weft_call *call, weft_tensor *outputs[],
     return taken;
 }
 
-/* Whether the program has computed between two calls while workers had nothing to do. */
+/* Whether the program has computed between its calls while workers had nothing to do. */
 static bool is_late(automatic *a)
 {
     const int64_t before = a->newest_ns;
+    if (a->taken % PAUSE_CALLS != 0) {
+        return false;
+    }
     a->newest_ns = now_ns();
     return a->newest_ns - before > PAUSE_NS && a->run.captured == NULL && starpu_task_nsubmitted() == 0;
 }

@@ -53,6 +53,7 @@ typedef struct weft_observation {
     uint64_t context;  /* of the newest call and the three before it */
     uint64_t period;   /* 0: none is likely */
     uint64_t repeated; /* calls that were those a period before */
+    bool is_known;     /* its windows have been made */
     weft_seen_call ring[WEFT_RING];
     weft_place places[WEFT_TABLE];
     weft_beginning beginnings[WEFT_TABLE];

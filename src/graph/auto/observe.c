@@ -5,7 +5,7 @@
 
 /* Longer ones are not remembered as a whole. A period of less calls than LEAST_REPEATED must repeat more often: short ones are met
  * within longer ones. */
-enum { MOST_PERIOD = WEFT_RING / 2, LEAST_REPEATED = 16, SHORT_PERIOD = 16 };
+enum { MOST_PERIOD = WEFT_RING / 2, LEAST_REPEATED = 16, SHORT_PERIOD = 16, LONG_REPEATED = 64 };
 
 static weft_seen_call *seen_at(weft_observation *o, uint64_t position)
 {
@@ -101,9 +101,31 @@ static uint64_t find_end(const repetition *r, uint64_t begin, uint64_t last)
     return end;
 }
 
-static bool add_windows(weft_observation *o)
+/* Whether as many tensors lived at each of the newest calls as `period` calls before. */
+static bool is_steady(weft_observation *o, uint64_t period)
 {
-    const repetition r = { o, o->position - o->period, o->period };
+    bool steady = true;
+    for (uint64_t i = 1; i <= period && steady; i++) {
+        steady = seen_at(o, o->position - i)->live == seen_at(o, o->position - i - period)->live;
+    }
+    return steady;
+}
+
+/* The least multiple of the period after which as many tensors live: the same calls may be made many times in one step of the program's,
+ * which releases its tensors at its end, and windows are best cut there. 0: none yet. */
+static uint64_t find_step(weft_observation *o)
+{
+    for (uint64_t period = o->period; 2 * period <= o->repeated + o->period && period <= MOST_PERIOD; period += o->period) {
+        if (is_steady(o, period)) {
+            return period;
+        }
+    }
+    return o->repeated > LONG_REPEATED + 8 * o->period ? o->period : 0;
+}
+
+static bool add_windows(weft_observation *o, uint64_t period)
+{
+    const repetition r = { o, o->position - period, period };
     uint64_t begin = find_start(&r), last = begin + r.period;
     bool stops = begin > 0 && (call_of(&r, begin - 1)->ends || call_of(&r, begin - 1)->sends);
     if (!stops && r.period < SHORT_PERIOD) { /* several periods are a window */
@@ -138,10 +160,16 @@ bool weft_observe(weft_observation *o, uint64_t token, bool ends)
     if (o->period == 0 || seen_at(o, position - o->period)->token != token) {
         o->period = distance;
         o->repeated = 0;
+        o->is_known = false;
         return true;
     }
     o->repeated++;
-    return o->repeated != (2 * o->period > LEAST_REPEATED ? 2 * o->period : LEAST_REPEATED) || add_windows(o);
+    if (o->is_known || o->repeated < LEAST_REPEATED || o->repeated < 2 * o->period || o->repeated % o->period != 0) {
+        return true;
+    }
+    uint64_t step = find_step(o);
+    o->is_known = step > 0;
+    return step == 0 || add_windows(o, step);
 }
 
 void weft_observe_sends(weft_observation *o)
