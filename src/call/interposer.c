@@ -39,6 +39,14 @@ const weft_call *weft_call_prepare(const weft_call *call, weft_call *own)
     return weft_is_listened_to() ? prepare(call, own) : call;
 }
 
+static weft_status perform_numbered(const weft_call *call, weft_tensor *outputs[], weft_perform_function perform)
+{
+    const weft_context outer = weft_context_enter(weft_context_numbered());
+    weft_status status = perform(call, outputs);
+    weft_context_leave(outer);
+    return status;
+}
+
 /* The calls that this one makes are not the program's, unless it leaves values alone: then they may be about promised tensors. */
 static weft_status carry_out_observed(weft_deferral *implicit, const weft_call *call, weft_tensor *outputs[],
                                       weft_perform_function perform)
@@ -47,12 +55,9 @@ static weft_status carry_out_observed(weft_deferral *implicit, const weft_call *
     if (implicit->take(implicit, call, outputs, &status)) {
         return status;
     }
-    const bool leaves_values = weft_call_does(call, WEFT_LEAVES_VALUES);
-    const weft_context outer = weft_context_enter(implicit->has_numbered ? weft_context_numbered() : weft_runtime.context);
-    weft_deferral_set_implicit(leaves_values ? implicit : NULL);
-    status = perform(call, outputs);
+    weft_deferral_set_implicit(weft_call_does(call, WEFT_LEAVES_VALUES) ? implicit : NULL);
+    status = implicit->has_numbered ? perform_numbered(call, outputs, perform) : perform(call, outputs);
     weft_deferral_set_implicit(implicit);
-    weft_context_leave(outer);
     return status;
 }
 

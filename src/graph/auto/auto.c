@@ -47,19 +47,24 @@ static bool changes_borrowed(const weft_call *call, int input)
     return input < weft_call_num_outputs(call) && weft_call_changes(call, input);
 }
 
+/* Of an input; false in *plain: it has no data of its own, or the call changes the program's memory. */
+static inline uint64_t look_at(const weft_call *call, int input, const weft_tensor *handle, bool *plain)
+{
+    const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
+    if (tensor == NULL || tensor->fake || tensor->ghosted != NULL || tensor->gathering != NULL ||
+        (tensor->borrowed && changes_borrowed(call, input))) {
+        *plain = false;
+    }
+    return tensor == NULL ? 0 : (uint64_t)(uintptr_t)tensor->layout;
+}
+
 /* *plain: all its tensors have data of their own, and the program's memory is only read. */
 static uint64_t token_of(const weft_call *call, bool *plain)
 {
     uint64_t token = add((uint64_t)(uintptr_t)call->operation, weft_runtime.implicit_replications > 0);
     *plain = true;
-    for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
-        const weft_tensor *handle = weft_call_tensor(call, i);
-        const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
-        if (tensor == NULL || tensor->fake || tensor->ghosted != NULL || tensor->gathering != NULL ||
-            (tensor->borrowed && changes_borrowed(call, i))) {
-            *plain = false;
-        }
-        token = add(token, tensor == NULL ? 0 : (uint64_t)(uintptr_t)tensor->layout);
+    for (int i = 0; i < call->num_inputs; i++) {
+        token = add(token, look_at(call, i, call->inputs[i], plain));
     }
     const weft_attributes *a = &call->attributes;
     token = add(token, (uint64_t)a->rule ^ (uint64_t)a->leading << 16 ^ (uint64_t)a->type << 32 ^ (uint64_t)a->omitted << 48);
@@ -70,6 +75,9 @@ static uint64_t token_of(const weft_call *call, bool *plain)
         token = add(token, (uint64_t)a->numbers[i]);
     }
     if (call->details != NULL) {
+        for (int i = 0; i < call->details->num_tensors; i++) {
+            token = add(token, look_at(call, call->num_inputs + i, call->details->tensors[i], plain));
+        }
         token = add(token, (uint64_t)(uintptr_t)call->details->layout);
         for (int i = 0; i < call->details->num_numbers; i++) {
             token = add(token, (uint64_t)call->details->numbers[i]);
