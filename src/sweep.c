@@ -6,7 +6,7 @@
 #include "autograd/tape.h"
 #include "comm/comm.h"
 #include "dispatch/dispatch.h"
-#include "graph/run/graph.h"
+#include "graph/auto/auto.h"
 #include "tensor/tensor.h"
 
 void weft_sweep_layouts(void)
@@ -16,6 +16,7 @@ void weft_sweep_layouts(void)
     weft_dispatch_meet_layouts();
     weft_autograd_meet_layouts();
     weft_graphs_meet_layouts();
+    weft_auto_meet_layouts();
     if (weft_runtime.comm != NULL) {
         weft_comm_sweep_layouts(weft_runtime.comm);
     } else {

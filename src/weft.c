@@ -19,6 +19,7 @@
 #include "comm/launcher.h"
 #include "comm/nccl_open.h"
 #include "dispatch/dispatch.h"
+#include "graph/auto/auto.h"
 #include "graph/run/graph.h"
 #include "io/contents.h"
 #include "io/saving.h"
@@ -114,6 +115,7 @@ static void give_up_world(const char *function, weft_status status, const weft_t
 
 static void stop_floors(const weft_transport *transport)
 {
+    weft_auto_stop();
     weft_graphs_stop();
     weft_autograd_stop();
     weft_dispatch_stop();
@@ -174,6 +176,7 @@ static weft_status start_floors(const char *function, const weft_settings *setti
     status = status == WEFT_OK ? weft_arrays_start() : status;
     status = status == WEFT_OK ? weft_dispatch_start() : status;
     status = status == WEFT_OK ? weft_graphs_start() : status;
+    status = status == WEFT_OK ? weft_auto_start() : status;
     if (status != WEFT_OK && !told) {
         give_up_world(function, status, transport);
     }
@@ -370,6 +373,7 @@ weft_status weft_finalize(void)
     if (weft_runtime.context.in_program > 0) {
         return weft_fail(WEFT_ERR_STATE, "weft_finalize", "called from within a function that the library has called");
     }
+    weft_deferral_finish_implicit("weft_finalize");
     if (weft_runtime.tells_left_over) {
         weft_tensors_tell_left_over(stderr);
     }
@@ -384,6 +388,7 @@ weft_status weft_finalize(void)
         weft_failures_forget();
     }
     weft_failures_tell(stderr);
+    weft_auto_stop();
     weft_graphs_stop();
     weft_modules_stop();
     weft_autograd_stop();
@@ -438,6 +443,7 @@ weft_status weft_get_counters(weft_counters *counters, size_t size)
     if (status != WEFT_OK) {
         return status;
     }
+    weft_deferral_finish_implicit("weft_get_counters");
     weft_counters now = weft_runtime.counters;
     now.tensor_bytes = (uint64_t)weft_pool_bytes_in_use(weft_runtime.pool);
     return weft_give_struct("weft_get_counters", "counters", counters, size, &now, sizeof(now))

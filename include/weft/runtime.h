@@ -97,8 +97,8 @@ static inline void weft_config_init(weft_config *options)
  * after WEFT_TIMEOUT_S weft prints a line about that to standard error. Either all processes start or none does: if
  * one cannot, the others return its status with a message that names it.
  *
- * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN, WEFT_GRAPH_PASSES, WEFT_TF32,
- * WEFT_BITS and WEFT_CHECK must be the same on every process.
+ * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN, WEFT_GRAPH_PASSES, WEFT_AUTOGRAPH,
+ * WEFT_TF32, WEFT_BITS and WEFT_CHECK must be the same on every process.
  *
  * The first start on a machine takes about 0.1 s longer, because weft measures the machine and keeps the figures with
  * StarPU's performance models. WEFT_CALIBRATE says when to measure: "auto", at the first start; "again", at each
@@ -238,6 +238,11 @@ typedef struct weft_counters {
                                      of released tensors that tasks still use or that is kept for reuse
                                      (weft_config.pool_bytes) */
     uint64_t tensor_bytes_peak; /**< the largest value of tensor_bytes */
+    uint64_t windows_found;     /**< with WEFT_AUTOGRAPH=1: sequences of calls that the program repeats, and weft has recorded */
+    uint64_t windows_replayed;  /**< how often the calls of one were submitted together */
+    uint64_t windows_flushed;   /**< of these, before their end: the program needed a value, or made no call for a while */
+    uint64_t windows_left;      /**< likewise: another call came than was recorded */
+    uint64_t window_calls;      /**< calls that were submitted so */
 } weft_counters;
 
 /** Copies the counters. `size` is sizeof(*counters) ("Structs that the library fills in" in <weft/base.h>).

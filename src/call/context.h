@@ -80,6 +80,14 @@ static inline weft_context weft_context_undeferred(void)
     return weft_context_deferred(NULL);
 }
 
+/* In a call that has its number. */
+static inline weft_context weft_context_numbered(void)
+{
+    weft_context inner = weft_runtime.context;
+    inner.numbered = true;
+    return inner;
+}
+
 /* Calls are collected. */
 static inline weft_context weft_context_collecting(struct weft_steps *steps)
 {

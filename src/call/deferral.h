@@ -9,6 +9,7 @@
 
 typedef struct weft_deferral {
     uint64_t number; /* of the recorded segment, unique: weft_tensor_impl.graph_run */
+    bool has_numbered; /* of an implicit one: the call that take() has left has its number (comm/check_spmd.h) */
     /* A call whose arguments have been checked. True: it is deferred or has failed, *status and outputs[] are filled
      * in. False: it is to be executed now; all deferred calls that it depends on have been. */
     bool (*take)(struct weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
@@ -18,25 +19,51 @@ typedef struct weft_deferral {
     void (*note)(struct weft_deferral *self, const char *function);
 } weft_deferral;
 
+/* The deferral of a graph's function; where there is none, that of the calls that the program repeats (src/graph/auto), which it
+ * does not know of: nothing is refused because of it, and what needs values executes the deferred calls. NULL: none. */
+static inline weft_deferral *weft_deferral_any(void)
+{
+    return weft_runtime.context.deferral != NULL ? weft_runtime.context.deferral : weft_runtime.implicit;
+}
+
+/* From now on it sees calls that are executed at once (NULL: nobody does). Returns the former one. */
+static inline weft_deferral *weft_deferral_set_implicit(weft_deferral *implicit)
+{
+    weft_deferral *former = weft_runtime.implicit;
+    weft_runtime.implicit = implicit;
+    return former;
+}
+
 /* 0: calls are not deferred. */
 static inline uint64_t weft_deferral_number(void)
 {
-    return weft_runtime.context.deferral == NULL ? 0 : weft_runtime.context.deferral->number;
+    const weft_deferral *deferral = weft_deferral_any();
+    return deferral == NULL ? 0 : deferral->number;
 }
 
 /* For a public function that sends messages and is executed at once: the messages of deferred calls go first, so that they have
  * one order on all processes. False with the error kept. */
 static inline bool weft_deferral_finish(const char *function)
 {
-    weft_deferral *deferral = weft_runtime.context.deferral;
+    weft_deferral *deferral = weft_deferral_any();
     return deferral == NULL || deferral->finish(deferral, function) == WEFT_OK;
+}
+
+/* For a public function that is no part of what a graph's function defers, and begins something that calls made before it have no
+ * part in: a graph, a region, an explanation; or tells what has been submitted. */
+static inline void weft_deferral_finish_implicit(const char *function)
+{
+    if (weft_runtime.implicit != NULL && weft_runtime.context.deferral == NULL) {
+        weft_runtime.implicit->finish(weft_runtime.implicit, function); /* an error is kept */
+    }
 }
 
 /* For a public function that changes something beside the values of tensors. */
 static inline void weft_deferral_note(const char *function)
 {
-    if (weft_runtime.context.deferral != NULL) {
-        weft_runtime.context.deferral->note(weft_runtime.context.deferral, function);
+    weft_deferral *deferral = weft_deferral_any();
+    if (deferral != NULL) {
+        deferral->note(deferral, function);
     }
 }
 

@@ -39,11 +39,36 @@ const weft_call *weft_call_prepare(const weft_call *call, weft_call *own)
     return weft_is_listened_to() ? prepare(call, own) : call;
 }
 
+static weft_status perform_numbered(const weft_call *call, weft_tensor *outputs[], weft_perform_function perform)
+{
+    const weft_context outer = weft_context_enter(weft_context_numbered());
+    weft_status status = perform(call, outputs);
+    weft_context_leave(outer);
+    return status;
+}
+
+/* The calls that this one makes are not the program's, unless it leaves values alone: then they may be about promised tensors. */
+static weft_status carry_out_observed(weft_deferral *implicit, const weft_call *call, weft_tensor *outputs[],
+                                      weft_perform_function perform)
+{
+    weft_status status;
+    if (implicit->take(implicit, call, outputs, &status)) {
+        return status;
+    }
+    weft_deferral_set_implicit(weft_call_does(call, WEFT_LEAVES_VALUES) ? implicit : NULL);
+    status = implicit->has_numbered ? perform_numbered(call, outputs, perform) : perform(call, outputs);
+    weft_deferral_set_implicit(implicit);
+    return status;
+}
+
 weft_status weft_call_carry_out(const weft_call *call, weft_tensor *outputs[], weft_perform_function perform)
 {
     weft_deferral *deferral = weft_runtime.context.deferral;
     weft_status status;
-    return deferral != NULL && deferral->take(deferral, call, outputs, &status) ? status : perform(call, outputs);
+    if (deferral != NULL) {
+        return deferral->take(deferral, call, outputs, &status) ? status : perform(call, outputs);
+    }
+    return weft_runtime.implicit == NULL ? perform(call, outputs) : carry_out_observed(weft_runtime.implicit, call, outputs, perform);
 }
 
 weft_status weft_call_next(weft_call_frame *frame)

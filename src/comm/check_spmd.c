@@ -228,6 +228,13 @@ static bool may_submit(const weft_call_signature *call)
     return true;
 }
 
+bool weft_spmd_number(const weft_call_signature *call)
+{
+    weft_runtime.call_number++;
+    weft_runtime.digest = add_to_digest(weft_runtime.digest, call);
+    return true;
+}
+
 bool weft_check_spmd(const weft_call_signature *call)
 {
     if (weft_runtime.context.steps != NULL) {
@@ -246,8 +253,9 @@ bool weft_check_spmd(const weft_call_signature *call)
         return !call->failed && weft_require_init(call->function) == WEFT_OK; /* reported already */
     }
     weft_runtime.call = call->function;
-    weft_runtime.call_number++;
-    weft_runtime.digest = add_to_digest(weft_runtime.digest, call);
+    if (!weft_runtime.context.numbered) {
+        weft_spmd_number(call);
+    }
     weft_flight_note(weft_comm_flight(weft_runtime.comm), call, weft_runtime.call_number,
                      weft_runtime.digest);
     if (weft_is_broken()) {

@@ -7,7 +7,7 @@
 enum { ERROR_SIZE = 768, TEXT_SIZE = 896 };
 
 /* Settings that must be equal on all processes. */
-typedef enum setting { RANKS, SEED, PANEL_BYTES, PANEL_ROWS, ALGORITHM, CHECK, GRAPH_PASSES, TF32, BITS, NUM_SETTINGS } setting;
+typedef enum setting { RANKS, SEED, PANEL_BYTES, PANEL_ROWS, ALGORITHM, CHECK, GRAPH_PASSES, AUTOGRAPH, TF32, BITS, NUM_SETTINGS } setting;
 
 static const char *const setting_names[] = {
     [RANKS] = "the number of ranks (WEFT_RANKS, WEFT_LOCAL_RANKS)",
@@ -17,6 +17,7 @@ static const char *const setting_names[] = {
     [ALGORITHM] = "WEFT_PLAN",
     [CHECK] = "WEFT_CHECK",
     [GRAPH_PASSES] = "WEFT_GRAPH_PASSES",
+    [AUTOGRAPH] = "WEFT_AUTOGRAPH",
     [TF32] = "WEFT_TF32",
     [BITS] = "WEFT_BITS",
 };
@@ -54,6 +55,7 @@ static handshake own_handshake(weft_status status, const weft_settings *settings
     mine.values[ALGORITHM] = (uint64_t)settings->algorithm;
     mine.values[CHECK] = settings->check;
     mine.values[GRAPH_PASSES] = settings->graph_passes;
+    mine.values[AUTOGRAPH] = settings->autograph;
     mine.values[TF32] = settings->tf32;
     mine.values[BITS] = settings->fast;
     mine.devices = weft_runtime.devices;

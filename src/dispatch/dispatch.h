@@ -100,6 +100,8 @@ bool weft_composite_body(const weft_call *call, weft_tensor *outputs[]);
 bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const inputs[]);
 /* weft_check_spmd(); `valid`: the inputs are live and compatible tensors (signature.c). */
 bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inputs[], bool valid);
+/* weft_spmd_number() of a call on live tensors. False with the error kept: no memory. */
+bool weft_dispatch_take_number(const weft_call *call);
 
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);

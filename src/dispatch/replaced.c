@@ -252,6 +252,7 @@ weft_status weft_operation_replace(const weft_operation_description *given)
     if (weft_require_init(function) != WEFT_OK) {
         return weft_latest_status();
     }
+    weft_deferral_finish_implicit(function); /* its calls are those of what is replaced */
     bool taken = given == NULL || WEFT_TAKE_OPTIONS(function, &d, given);
     bool valid = taken && check_replacement(function, given == NULL ? NULL : &d);
     if (!weft_check_spmd_named(function, valid ? d.name : NULL, valid ? weft_description_fingerprint(&d) : 0, valid)) {
@@ -274,6 +275,7 @@ weft_status weft_operation_restore(const char *name)
     if (weft_require_init(function) != WEFT_OK) {
         return weft_latest_status();
     }
+    weft_deferral_finish_implicit(function); /* its calls are those of what is replaced */
     size_t number = 0;
     const weft_operation *original = name == NULL ? NULL : next_named(name, &number);
     if (original == NULL) {

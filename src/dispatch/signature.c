@@ -4,8 +4,12 @@
 #include "comm/check_spmd.h"
 #include "dispatch/dispatch.h"
 
-static bool check(const weft_call *call, weft_tensor_impl *const inputs[], bool valid, const weft_layout *layouts[],
-                  double numbers[])
+/* A number for the call, or the comparison. False with the error kept. */
+typedef bool use_function(const weft_call_signature *signature);
+
+/* inputs[]: of valid calls; NULL: the call's. */
+static bool use_filled(const weft_call *call, weft_tensor_impl *const inputs[], bool valid, const weft_layout *layouts[], double numbers[],
+                       use_function *use)
 {
     static const weft_call_details none = { 0 };
     const weft_call_details *details = call->details == NULL ? &none : call->details;
@@ -33,12 +37,12 @@ static bool check(const weft_call *call, weft_tensor_impl *const inputs[], bool 
         num_numbers--; /* trailing zeros are left out */
     }
     for (int i = 0, count = valid ? weft_call_num_tensors(call) : 0; i < count; i++) {
-        layouts[num_layouts++] = inputs[i]->layout;
+        layouts[num_layouts++] = inputs == NULL ? weft_layout_of(weft_call_tensor(call, i)) : inputs[i]->layout;
     }
     if (valid && details->layout != NULL) {
         layouts[num_layouts++] = details->layout;
     }
-    return weft_check_spmd(&(weft_call_signature){
+    return use(&(weft_call_signature){
         .function = call->function,
         .failed = !valid,
         .num_layouts = num_layouts,
@@ -48,18 +52,15 @@ static bool check(const weft_call *call, weft_tensor_impl *const inputs[], bool 
     });
 }
 
-bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inputs[], bool valid)
+static bool use_signature(const weft_call *call, weft_tensor_impl *const inputs[], bool valid, use_function *use)
 {
-    if (weft_runtime.comm == NULL || weft_runtime.context.steps != NULL || weft_runtime.context.expanded > 0) {
-        return weft_check_spmd(&(weft_call_signature){ .function = call->function, .failed = !valid });
-    }
     enum { OWN = 6 + WEFT_MAX_SCALARS + WEFT_MAX_SIZES + WEFT_MAX_ATTRIBUTES };
     const weft_layout *few_layouts[WEFT_MAX_INPUTS + 1];
     double few_numbers[OWN];
     int num_tensors = weft_call_num_tensors(call);
     int details = call->details == NULL ? 0 : call->details->num_numbers;
     if (num_tensors <= WEFT_MAX_INPUTS && details == 0) {
-        return check(call, inputs, valid, few_layouts, few_numbers);
+        return use_filled(call, inputs, valid, few_layouts, few_numbers, use);
     }
     const weft_layout **layouts = malloc(((size_t)num_tensors + 1) * sizeof(*layouts));
     double *numbers = malloc(((size_t)details + OWN) * sizeof(*numbers));
@@ -67,8 +68,21 @@ bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inp
     if (!done) {
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for %d layouts", num_tensors);
     }
-    done = done && check(call, inputs, valid, layouts, numbers);
+    done = done && use_filled(call, inputs, valid, layouts, numbers, use);
     free(layouts);
     free(numbers);
     return done;
+}
+
+bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inputs[], bool valid)
+{
+    if (weft_runtime.comm == NULL || weft_runtime.context.steps != NULL || weft_runtime.context.expanded > 0) {
+        return weft_check_spmd(&(weft_call_signature){ .function = call->function, .failed = !valid });
+    }
+    return use_signature(call, inputs, valid, weft_check_spmd);
+}
+
+bool weft_dispatch_take_number(const weft_call *call)
+{
+    return use_signature(call, NULL, true, weft_spmd_number);
 }

@@ -45,6 +45,7 @@ typedef struct weft_context {
     int expanded;   /* above 0: in an expansion that runs, whose calls are not public */
     int in_program; /* above 0: in a function of the program that the library has called, on the submitting thread */
     bool unobserved; /* within no region of the program's, and no explanation */
+    bool numbered;  /* the call has its number and digest already (comm/check_spmd.h) */
     struct weft_deferral *deferral; /* calls are deferred (src/graph); NULL: executed at once */
     struct weft_rehearsal *rehearsal; /* is told of tasks and transfers instead of StarPU; NULL: they are submitted */
     struct weft_steps *steps;       /* calls are collected instead of executed (tensor/actions.h); NULL: executed */
@@ -98,6 +99,8 @@ typedef struct weft_runtime_state {
     uint64_t changes;               /* that the functions of graphs may depend on (weft_note_change), ever */
     const char *changed_by;         /* the public function that made the newest one */
     unsigned graph_passes;          /* weft_graph_pass: of new graphs */
+    bool autograph;                 /* WEFT_AUTOGRAPH: repeated calls are found, and replayed together (src/graph/auto) */
+    struct weft_deferral *implicit; /* src/graph/auto, where calls are executed at once: sees them first; NULL: nobody does */
     uint64_t cluster_seed; /* for tests: where clusters end at random; 0: they do not */
     struct weft_explained *explained; /* tensor/explained.c; NULL: none yet */
     struct weft_regions *regions;   /* tensor/regions.c; NULL: none yet */
@@ -268,6 +271,7 @@ typedef struct weft_settings { /* weft_config after environment and defaults */
     weft_calibration calibration;
     weft_task_cache task_cache;
     unsigned graph_passes; /* weft_graph_pass: of new graphs */
+    bool autograph;
     int devices; /* CUDA devices of this process */
     int nccl;        /* 1: must be used, 0: must not; -1: where all processes can */
     int mpi_devices; /* 1: MPI takes device memory, 0: it does not; -1: MPI says so */

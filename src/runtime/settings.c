@@ -291,7 +291,7 @@ static void take_config(const weft_config *config, weft_settings *settings)
 static bool read_environment(const char *function, weft_settings *settings)
 {
     int timeout = DEFAULT_TIMEOUT_S;
-    int64_t check = 0, silent = 0, signals = 1, tf32 = 0;
+    int64_t check = 0, silent = 0, signals = 1, tf32 = 0, autograph = 0;
     bool meets =
         read_world(function, &settings->world) && read_int(function, WEFT_VARIABLE_TIMEOUT_S, 0, &timeout);
     settings->timeout_s = timeout;
@@ -314,12 +314,14 @@ static bool read_environment(const char *function, weft_settings *settings)
                  read_integer(function, WEFT_VARIABLE_MEMORY_BYTES, 0, INT64_MAX, &settings->memory_bytes) &&
                  read_integer(function, WEFT_VARIABLE_MAX_PENDING_TASKS, -1, INT64_MAX,
                               &settings->max_pending_tasks) &&
+                 read_integer(function, WEFT_VARIABLE_AUTOGRAPH, 0, 1, &autograph) &&
                  read_integer(function, WEFT_VARIABLE_CHECK, 0, 1, &check) &&
                  read_integer(function, WEFT_VARIABLE_SILENT, 0, 1, &silent) &&
                  read_integer(function, WEFT_VARIABLE_SIGNALS, 0, 1, &signals) &&
                  read_integer(function, WEFT_VARIABLE_PACK_BYTES, 0, MAX_PACK_BYTES, &settings->pack_bytes) &&
                  read_integer(function, WEFT_VARIABLE_PANEL_BYTES, 1, INT64_MAX, &settings->panel_bytes) &&
                  read_integer(function, WEFT_VARIABLE_PANEL_ROWS, 1, INT64_MAX, &settings->panel_rows);
+    settings->autograph = autograph != 0;
     settings->check = check != 0;
     settings->silent = silent != 0;
     settings->signals = signals != 0;

@@ -232,6 +232,7 @@ weft_status weft_runtime_configure(const char *function, const weft_settings *se
     state->cost = weft_machine_cost(&machine, state->spread);
     state->cost.algorithm = settings->algorithm;
     state->graph_passes = settings->graph_passes;
+    state->autograph = settings->autograph;
     /* Heights determine the order of sums, so the CPU's bits need the CPU's heights. */
     weft_device_world devices = settings->fast ? state->devices : (weft_device_world){ 0 };
     state->panels = weft_machine_prescribed_panels(&machine, settings->panel_bytes, settings->panel_rows, devices);

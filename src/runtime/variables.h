@@ -9,6 +9,7 @@
 /* Adding a variable is adding a line; it is read with weft_variable_text(WEFT_VARIABLE_NAME). */
 /* clang-format off */
 #define WEFT_VARIABLES(each) \
+    each(AUTOGRAPH) \
     each(BITS) \
     each(CALIBRATE) \
     each(CHECK) \

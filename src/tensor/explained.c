@@ -4,6 +4,7 @@
 
 #include <weft/explain.h>
 
+#include "call/deferral.h"
 #include "call/interposer.h"
 #include "sharding/explain.h"
 #include "tensor/actions.h"
@@ -113,6 +114,7 @@ weft_status weft_explain_begin(void)
     if (weft_require_init(function) != WEFT_OK) {
         return weft_latest_status();
     }
+    weft_deferral_finish_implicit(function);
     if (weft_runtime.explained == NULL) {
         weft_runtime.explained = calloc(1, sizeof(weft_explained));
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/deferral.h"
 #include "tensor/actions.h"
 #include "tensor/regions.h"
 
@@ -192,6 +193,7 @@ weft_status weft_region_begin(const char *name, unsigned flags)
     if (weft_require_init(function) != WEFT_OK) {
         return weft_latest_status();
     }
+    weft_deferral_finish_implicit(function);
     weft_regions *all = obtain();
     if (all != NULL && !check_name(function, all, name, flags)) {
         return weft_latest_status();

@@ -376,6 +376,7 @@ static void test_environment(void **state)
         { THIS_ROW, "WEFT_CALIBRATE", "yes" },
         { THIS_ROW, "WEFT_SILENT", "please" },
         { THIS_ROW, "WEFT_SIGNALS", "2" },
+        { THIS_ROW, "WEFT_AUTOGRAPH", "yes" },
         { THIS_ROW, "WEFT_GRAPH_PASSES", "dead,undead" },
         { THIS_ROW, "WEFT_GRAPH_PASSES", "dead," },
     };

@@ -151,6 +151,8 @@ static void add_page(worker_page *total, const worker_page *one)
     total->tally.sharded += one->tally.sharded;
     total->tally.donated += one->tally.donated;
     total->tally.resized += one->tally.resized;
+    total->tally.windows += one->tally.windows;
+    total->tally.window_calls += one->tally.window_calls;
     for (int i = 0; i < MAX_OPERATIONS; i++) {
         total->calls[i] += one->calls[i];
     }
@@ -166,6 +168,7 @@ static void explain(driver *d, uint64_t from, outcome result, const char *log)
     choose_world(p, d->failed_seed, d->processes);
     p->gradients = d->gradients;
     p->graphs = d->graphs;
+    p->repeated = d->repeated;
     generate(p, d->only);
     printf("\nprogram %" PRIu64 " on %d processes %s:\n%.4000s\n", d->failed_seed, d->processes,
            texts[result], log);
@@ -220,6 +223,7 @@ static bool drive_some(driver *d, uint64_t from, uint64_t count)
                                       texts[2],
                                       d->gradients ? "--gradients" : "--no-gradients",
                                       d->graphs ? "--graphs" : "--no-graphs",
+                                      d->repeated ? "--repeated" : "--not-repeated",
                                       d->only == NULL ? NULL : "--only",
                                       d->only,
                                       NULL };

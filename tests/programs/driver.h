@@ -12,6 +12,7 @@ typedef struct driver {
     int processes; /* 1: no mpirun */
     bool gradients; /* programs with gradients */
     bool graphs;    /* in captured graphs */
+    bool repeated;  /* again and again */
     bool verbose;  /* says how far it is */
     int shrink_seconds;
     worker_page total; /* of all workers */

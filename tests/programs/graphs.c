@@ -8,8 +8,8 @@
 #include <weft/graph_shard.h>
 #include <weft/predict.h>
 
+#include "call/deferral.h"
 #include "pieces.h"
-#include "runtime/runtime.h"
 
 enum { MOST_HELD = 64 };
 
@@ -478,6 +478,53 @@ void run_in_graphs(const program *p, tally *counts)
     *c = (checker){ .tally = counts, .shards = true, .frozen = p->seed % 3 == 0 };
     run_sharded(c, p);
     free_graphs(c);
+    free(changed);
+    free(c);
+}
+
+/* ---- again and again ------------------------------------------------------------------------------------------ */
+
+/* All that the program reads, with calls that are deferred (WEFT_AUTOGRAPH=1), or one by one. */
+static void run_observed(checker *c, const program *p, weft_deferral *implicit, trail *seen, const char *name)
+{
+    weft_deferral *given = weft_runtime.implicit;
+    weft_runtime.implicit = implicit;
+    run_pieces(c, p, false, seen, name);
+    weft_runtime.implicit = given;
+}
+
+/* The program so many times: the same each time. */
+static void run_times(checker *c, const program *p, int times, const char *name)
+{
+    trail expected = { 0 };
+    run_observed(c, p, NULL, &expected, "one by one");
+    for (int i = 0; i < times; i++) {
+        trail got = { 0 };
+        run_observed(c, p, weft_runtime.implicit, &got, name);
+        compare_trails(c, &expected, &got);
+        trail_clear(&got);
+    }
+    trail_clear(&expected);
+}
+
+void run_repeated(const program *p, tally *counts)
+{
+    weft_counters before, after;
+    checker *c = calloc(1, sizeof(*c));
+    program *changed = malloc(sizeof(*changed));
+    c->tally = counts;
+    weft_get_counters(&before, sizeof(before));
+    run_times(c, p, 6, "repeated");
+    if (change_values(p, changed, true)) {
+        run_times(c, changed, 1, "repeated, with other values");
+    }
+    if (leave_out(p, changed)) {
+        run_times(c, changed, 1, "repeated, with other steps");
+    }
+    run_times(c, p, 2, "repeated again");
+    weft_get_counters(&after, sizeof(after));
+    counts->windows += (int64_t)(after.windows_replayed - before.windows_replayed);
+    counts->window_calls += (int64_t)(after.window_calls - before.window_calls);
     free(changed);
     free(c);
 }

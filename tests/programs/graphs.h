@@ -11,5 +11,8 @@
  * of them are given up (weft_graph_donate()). Passes change from run to run. At last layouts are chosen for graphs after each run
  * (weft_graph_shard()), and the next run is compared with the reference. */
 void run_in_graphs(const program *p, tally *counts);
+/* Runs it again and again in a world with WEFT_AUTOGRAPH=1, with other values and steps too: all that can be read must be bit for
+ * bit as where no call is deferred. */
+void run_repeated(const program *p, tally *counts);
 
 #endif

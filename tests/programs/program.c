@@ -123,8 +123,8 @@ void program_write(const program *p, FILE *file)
 {
     fprintf(file, "world seed %" PRIu64 " processes %d ranks %d panel_rows %d plan %d", p->seed, p->processes,
             p->ranks, p->panel_rows, p->plan);
-    fprintf(file, " cache %d compares %d packs %d implicit %d scoped %d gradients %d graphs %d\n", p->cache, p->compares,
-            p->packs, p->implicit, p->scoped, p->gradients, p->graphs);
+    fprintf(file, " cache %d compares %d packs %d implicit %d scoped %d gradients %d graphs %d repeated %d\n", p->cache, p->compares,
+            p->packs, p->implicit, p->scoped, p->gradients, p->graphs, p->repeated);
     for (int m = 0; m < p->num_meshes; m++) {
         const mesh_plan *mesh = &p->meshes[m];
         fprintf(file, "mesh %d of %d %d %d", (int)mesh->kind, mesh->of, mesh->first, mesh->last);
@@ -360,6 +360,8 @@ static bool read_world(program *p, words *w)
             p->gradients = number != 0;
         } else if (strcmp(key, "graphs") == 0) {
             p->graphs = number != 0;
+        } else if (strcmp(key, "repeated") == 0) {
+            p->repeated = number != 0;
         } else if (strcmp(key, "seed") == 0) {
             p->seed = text == NULL ? 0 : strtoull(text, NULL, 10);
         } else {

@@ -81,6 +81,7 @@ typedef struct program {
     bool scoped;    /* everything is in a scope; else the program releases its tensors */
     bool gradients; /* it has leaves, and ends with a loss and a backward pass (gradients.h) */
     bool graphs;    /* it is run in captured graphs (graphs.h) */
+    bool repeated;  /* again and again, with WEFT_AUTOGRAPH=1 (graphs.h) */
     int num_meshes, num_steps, num_values;
     mesh_plan meshes[MAX_MESHES];
     step steps[MAX_STEPS];

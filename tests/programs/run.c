@@ -501,6 +501,7 @@ void run_end(running *r)
     }
     release_all(r);
     run_expect_no_error(r, "releasing");
+    weft_deferral_finish_implicit("run_end");
     if (weft_runtime.handles.tensors.num_objects != r->live ||
         weft_pool_bytes_in_use(weft_runtime.pool) != r->bytes) {
         run_fail(r, "%ld tensors and %ld bytes are left",

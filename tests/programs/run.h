@@ -12,6 +12,7 @@ typedef struct tally {
     int64_t refused;     /* programs whose backward pass was */
     int64_t frozen, donated; /* calls of frozen graphs without their function; inputs that graphs have taken */
     int64_t sharded; /* calls of graphs for which layouts were chosen then */
+    int64_t windows, window_calls; /* submitted together with WEFT_AUTOGRAPH=1 */
     int64_t resized; /* programs that were run with other sizes in the same graphs */
 } tally;
 

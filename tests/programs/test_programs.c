@@ -14,6 +14,8 @@
  *                                       in captured graphs (programs/graphs.h)
  *   --gradients                         programs with gradients
  *   --graphs                            in captured graphs
+ *   test-programs repeated [gradients] COUNT PROCESSES
+ *   --repeated                          again and again, with WEFT_AUTOGRAPH=1
  *   --shrink SECONDS                    for making a program smaller, at most
  *   test-programs --file FILE           one, as it is printed (--print: as C)
  */
@@ -63,7 +65,7 @@ static void test_programs(void **state)
     if (!drive(&test_driver, first_seed(), test_count, 0)) {
         fail_msg("program %" PRIu64 " failed", test_driver.failed_seed);
     }
-    if (test_driver.gradients && !test_driver.graphs) {
+    if (test_driver.gradients && !test_driver.graphs && !test_driver.repeated) {
         print_message("# %" PRId64 " programs, %" PRId64 " refused; %" PRId64 " gradients of %" PRId64
                       " elements compared, %" PRId64 " elements with differences, %" PRId64 " are not smooth\n",
                       test_driver.total.programs, test_driver.total.tally.refused, test_driver.total.tally.tensors,
@@ -78,6 +80,10 @@ static void test_programs(void **state)
                       test_driver.total.tally.resized);
         assert_true(test_driver.total.tally.frozen > 0 && test_driver.total.tally.donated > 0);
         assert_true(test_driver.total.tally.sharded > 0 && test_driver.total.tally.resized > 0);
+    }
+    if (test_driver.repeated) {
+        print_message("# %" PRId64 " windows of %" PRId64 " calls\n", test_driver.total.tally.windows, test_driver.total.tally.window_calls);
+        assert_true(test_driver.total.tally.windows > 0 || test_driver.processes > 1);
     }
     print_message("# %" PRId64 " programs, %" PRId64 " calls, %" PRId64 " tensors and %" PRId64
                   " elements compared, %" PRId64 " of which could be anything\n",
@@ -371,6 +377,8 @@ static void read_options(int count, char *arguments[], given_options *o)
         { "no-gradients", no_argument, NULL, 'G' },
         { "graphs", no_argument, NULL, 'r' },
         { "no-graphs", no_argument, NULL, 'R' },
+        { "repeated", no_argument, NULL, 'l' },
+        { "not-repeated", no_argument, NULL, 'L' },
         { "print", no_argument, NULL, 'P' },
         { "text", no_argument, NULL, 'T' },
         { "shrink", required_argument, NULL, 'S' },
@@ -420,6 +428,10 @@ static void read_options(int count, char *arguments[], given_options *o)
         case 'R':
             o->order.graphs = c == 'r';
             break;
+        case 'l':
+        case 'L':
+            o->order.repeated = c == 'l';
+            break;
         case 'P':
             o->print = true;
             break;
@@ -440,6 +452,7 @@ static int run_one(driver *d, const given_options *o)
         choose_world(&p, o->seed, d->processes);
         p.gradients = d->gradients;
         p.graphs = d->graphs;
+        p.repeated = d->repeated;
         generate(&p, d->only);
     } else if (!read_file(&p, o->order.file)) {
         return 2;
@@ -483,8 +496,14 @@ int main(int count, char *arguments[])
     test_driver.only = o.order.only;
     test_driver.gradients = o.order.gradients;
     test_driver.graphs = o.order.graphs;
+    test_driver.repeated = o.order.repeated;
     if (as_test && strcmp(arguments[1], "graphs") == 0) {
         test_driver.graphs = true;
+        arguments++;
+        count--;
+    }
+    if (as_test && strcmp(arguments[1], "repeated") == 0) {
+        test_driver.repeated = true;
         arguments++;
         count--;
     }

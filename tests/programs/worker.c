@@ -94,6 +94,7 @@ static bool start_world(const program *p)
     set("WEFT_CHECK", p->compares, "1");
     set("WEFT_PACK_BYTES", p->packs, "4096");
     set("WEFT_SILENT", true, "1");
+    set("WEFT_AUTOGRAPH", p->repeated, "1");
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.ranks = p->ranks;
     config.workers = p->processes == 1 ? 2 : 1;
@@ -132,7 +133,7 @@ static int run_file(const char *path)
     if (!start_world(&p)) {
         return RUN_FAILED;
     }
-    (p.graphs ? run_in_graphs : p.gradients ? run_gradients : run_program)(&p, &counts);
+    (p.repeated ? run_repeated : p.graphs ? run_in_graphs : p.gradients ? run_gradients : run_program)(&p, &counts);
     return weft_finalize() == WEFT_OK ? 0 : RUN_FAILED;
 }
 
@@ -147,6 +148,7 @@ static int run_seeds(const order *o)
             return RUN_FAILED;
         }
         choose_world(&p, seed, o->processes);
+        p.repeated = o->repeated;
         p.cache = o->checks ? NUM_CACHES - 1 : p.cache;
         if ((i == 0 || seed % PROGRAMS_PER_WORLD == 0) && !start_world(&p)) {
             return RUN_FAILED;
@@ -158,7 +160,7 @@ static int run_seeds(const order *o)
         p.gradients = o->gradients;
         p.graphs = o->graphs;
         generate(&p, o->only);
-        (p.graphs ? run_in_graphs : p.gradients ? run_gradients : run_program)(&p, &counts);
+        (p.repeated ? run_repeated : p.graphs ? run_in_graphs : p.gradients ? run_gradients : run_program)(&p, &counts);
         count_calls(&p);
         shown->tally = counts;
         shown->programs++;

@@ -25,6 +25,7 @@ typedef struct order {
     uint64_t from, count; /* seeds */
     bool gradients;       /* programs with gradients */
     bool graphs;          /* in captured graphs */
+    bool repeated;        /* again and again */
     bool checks;          /* every world has WEFT_TASK_CACHE=check */
 } order;
 

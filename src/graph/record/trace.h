@@ -138,6 +138,7 @@ uint64_t weft_trace_digest(const weft_graph_trace *trace, uint64_t *template);
 typedef struct weft_deferred_call {
     double scalars[WEFT_MAX_SCALARS];
     weft_random_state random; /* if the node draws */
+    uint64_t number, digest;  /* weft_runtime's, when it was deferred */
 } weft_deferred_call;
 
 /* ---- words of a call (words.c) --------------------------------------------------------------------------- */

@@ -51,16 +51,24 @@ static weft_status compare(const weft_graph_run *run, uint64_t digest)
                                              "tensors?");
 }
 
+static weft_status tell(const weft_graph_run *run, uint64_t digest)
+{
+    return run->alone || weft_run_tell(digest) ? WEFT_OK : weft_latest_status();
+}
+
 /* All processes execute the same in the trace's place: a body, or the trace (NULL), with this digest. They compare that once for
  * each template, passes and promised values, and BLOCK; else they tell it, so that messages from here on match those of
  * processes alone that execute the same. */
 static weft_status check_same(const weft_graph_run *run, const weft_graph_trace *trace, const weft_graph_body *body, uint64_t digest)
 {
+    if (run->alone) {
+        return WEFT_OK;
+    }
     uint64_t what = weft_digest_add(trace->template, (uint64_t)run->position << 32 | (body == NULL ? 0 : body->passes) | 1U << 31);
     what = body == NULL ? what : weft_hash_bytes(body->wanted, trace->values.count * sizeof(bool), what);
     what = trace->sharding == NULL ? what : weft_digest_add(what, 1);
     if (weft_graph_has_agreed(run->graph, what)) {
-        return weft_run_tell(digest) ? WEFT_OK : weft_latest_status();
+        return tell(run, digest);
     }
     weft_status status = compare(run, digest);
     return status != WEFT_OK || weft_graph_agree(run->graph, what)
@@ -109,11 +117,11 @@ weft_status weft_body_obtain(weft_graph_run *run, weft_graph_trace *trace, const
     weft_status status = WEFT_OK;
     *body = find(trace, wanted, run->calls.items);
     if (*body != NULL) {
-        status = weft_run_tell((*body)->digest) ? WEFT_OK : weft_latest_status();
+        status = tell(run, (*body)->digest);
     } else if (trace->num_bodies < WEFT_MAX_BODIES) {
         status = build(run, trace, wanted, body);
     } else {
-        status = weft_run_tell(trace->digest) ? WEFT_OK : weft_latest_status();
+        status = tell(run, trace->digest);
     }
     trace->executed = *body;
     return status;

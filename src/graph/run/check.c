@@ -5,6 +5,7 @@ weft_graph_impl *weft_check_graph(const char *function, const weft_graph *graph)
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
     }
+    weft_deferral_finish_implicit(function);
     weft_graph_impl *alive = graph == NULL ? NULL : weft_handle_get(&weft_runtime.handles.graphs, graph);
     if (alive == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, graph == NULL ? "graph is NULL" : "graph is not a live graph: it was freed");

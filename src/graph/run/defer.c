@@ -28,8 +28,7 @@ typedef struct taking {
 
 /* ---- which calls are deferred ---------------------------------------------------------------------------- */
 
-/* Makes tensors from tensors, and depends on nothing else that may change until it is executed. */
-static bool is_deferrable(const weft_call *call)
+bool weft_is_deferrable(const weft_call *call)
 {
     if (call->details != NULL && call->details->memory != NULL) {
         return false;
@@ -469,6 +468,8 @@ static bool add_call(weft_graph_run *run, const weft_graph_node *node, const wef
         return false;
     }
     memcpy(deferred->scalars, call->scalars, sizeof(deferred->scalars));
+    deferred->number = weft_runtime.call_number;
+    deferred->digest = weft_runtime.digest;
     if (call->details != NULL && call->details->derivation != NULL && !add_derived(run, call->details)) {
         return false;
     }
@@ -547,7 +548,7 @@ bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outp
         *status = weft_fail(run->failed, call->function, "calls before it in graph %s have failed", run->graph->name);
         return true;
     }
-    if (!is_deferrable(call)) {
+    if (!weft_is_deferrable(call)) {
         return pass(run, call, status);
     }
     taking t = { .call = call, .num_inputs = weft_call_num_tensors(call), .num_outputs = weft_call_num_outputs(call) };

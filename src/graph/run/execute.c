@@ -397,12 +397,29 @@ static void end_places(const executing *e, uint64_t operations_before)
 
 /* Calls are numbered, and messages carry a digest, as if each node were executed by itself: so they match on processes that
  * cluster other calls. */
+typedef struct numbering {
+    uint64_t digest, number, one; /* before the run; 1 if calls are numbered */
+} numbering;
+
+static void set_number(const executing *e, const numbering *n, int node)
+{
+    const weft_deferred_call *deferred = deferred_of(e, weft_trace_node(e->executed, (size_t)node));
+    weft_runtime.digest = e->run->alone ? deferred->digest : weft_digest_add(n->digest, (uint64_t)node);
+    weft_runtime.call_number = e->run->alone ? deferred->number : n->number + (uint64_t)node * n->one;
+}
+
+static void end_numbers(const executing *e, const numbering *n)
+{
+    const uint64_t count = e->run->alone ? 0 : e->executed->nodes.count;
+    weft_runtime.digest = e->run->alone ? n->digest : weft_digest_add(n->digest, count);
+    weft_runtime.call_number = n->number + count * n->one;
+}
+
 static weft_status execute_calls(const executing *e, made_call *made)
 {
     const weft_clusters *clusters = e->body == NULL ? NULL : e->body->clusters;
     size_t next = 0, num_clusters = clusters == NULL ? 0 : clusters->clusters.count;
-    const uint64_t numbered = weft_runtime.comm != NULL;
-    uint64_t digest = weft_runtime.digest, number = weft_runtime.call_number;
+    const numbering numbers = { weft_runtime.digest, weft_runtime.call_number, weft_runtime.comm != NULL };
     const uint64_t operations = weft_runtime.operations;
     const char *here = weft_runtime.here;
     const int here_line = weft_runtime.here_line;
@@ -410,8 +427,7 @@ static weft_status execute_calls(const executing *e, made_call *made)
     begin_places(e);
     for (int i = 0; i < (int)e->executed->nodes.count && status == WEFT_OK; i++) {
         weft_cluster *cluster = next < num_clusters ? ((weft_cluster **)clusters->clusters.items)[next] : NULL;
-        weft_runtime.digest = weft_digest_add(digest, (uint64_t)i);
-        weft_runtime.call_number = number + (uint64_t)i * numbered;
+        set_number(e, &numbers, i);
         set_place(e, i, operations);
         if (cluster == NULL || cluster->first != i) {
             status = execute_node(e, i, made);
@@ -423,8 +439,7 @@ static weft_status execute_calls(const executing *e, made_call *made)
     }
     end_places(e, operations);
     weft_here_set(here, here_line);
-    weft_runtime.digest = weft_digest_add(digest, e->executed->nodes.count);
-    weft_runtime.call_number = number + (uint64_t)e->executed->nodes.count * numbered;
+    end_numbers(e, &numbers);
     return status;
 }
 

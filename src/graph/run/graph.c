@@ -300,6 +300,7 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     graph->info.peak_bytes = graph->info.foreseen_bytes = 0;
     graph->running++;
     bool at_once = is_called_through();
+    weft_deferral *implicit = weft_deferral_set_implicit(NULL); /* a graph's calls are not observed */
     weft_status status = at_once ? weft_frozen_check_call(graph, "within a region or another graph") : WEFT_OK;
     if (at_once && status == WEFT_OK) {
         weft_freezing_miss(graph);
@@ -307,6 +308,7 @@ static weft_status call_graph(weft_graph_impl *graph, weft_tensor *const inputs[
     status = status != WEFT_OK        ? status
              : at_once                ? call_in_scope(graph, inputs, scalars, outputs)
                              : call_or_replay(graph, inputs, scalars, outputs);
+    weft_deferral_set_implicit(implicit);
     graph->running--;
     if (weft_runtime.graphs->has_run != NULL && status == WEFT_OK && !at_once) {
         status = weft_runtime.graphs->has_run(graph);

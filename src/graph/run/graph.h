@@ -99,6 +99,8 @@ typedef struct weft_graph_run {
     weft_graph_impl *graph;
     weft_tensor *const *inputs; /* of the call */
     size_t position;   /* of the segment in the run */
+    bool alone;        /* of calls of the program's (graph/auto): processes do not compare what each of them decides by itself, and
+                          calls keep their numbers */
     weft_graph_trace *replayed; /* the trace that the calls are compared with; NULL: they are captured */
     weft_graph_trace *captured; /* the trace that is captured, or NULL */
     int num_values;    /* of the segment up to now */
@@ -126,6 +128,8 @@ static inline weft_tensor_impl **weft_run_bound(const weft_graph_run *run, int n
 
 /* The whole text of the guard that failed last (segment.c). */
 const char *weft_graph_failed_guard(weft_graph_impl *graph);
+/* Makes tensors from tensors, and depends on nothing else that may change until it is executed (defer.c). */
+bool weft_is_deferrable(const weft_call *call);
 /* weft_deferral.take of a run that defers calls (defer.c). */
 bool weft_run_take(weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
 
