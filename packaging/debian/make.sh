@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds Debian's packages of the last commit by dpkg-buildpackage, has lintian look at them, installs them, and checks the installation:
-# weft-selftest alone and under mpirun, and a program in C and one in Fortran that pkg-config compiles. To be run as root on a machine
+# weft-selftest alone and under mpirun, and a program in C that pkg-config compiles. To be run as root on a machine
 # that it may install packages on: script/bare_root --packages trixie makes one.
 #
 #   packaging/debian/make.sh [FOLDER]      FOLDER: where the packages stay; else a temporary one
@@ -24,7 +24,7 @@ cd ..
 lintian --allow-root --info --display-info --fail-on error,warning ./*.changes
 
 # Another folder than the build's, with what users have: the packages and what they depend on.
-apt-get install -qq --no-install-recommends ./*.deb openmpi-bin gcc gfortran pkgconf >/dev/null
+apt-get install -qq --no-install-recommends ./*.deb openmpi-bin gcc pkgconf >/dev/null
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 export STARPU_WORKERS_NOBIND=1 OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
 weft-selftest
