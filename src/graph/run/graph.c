@@ -1,5 +1,6 @@
 /* The public functions of graphs. */
 #include "call/context.h"
+#include "graph/fuse/cluster.h"
 #include "graph/passes/body.h"
 #include "graph/run/graph.h"
 
