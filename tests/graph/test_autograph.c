@@ -283,15 +283,17 @@ static void loop_that_sends(results *seen)
     seen->tensors[0] = last;
 }
 
-/* The program waits in the midst of a step, now and then makes another call, and repeats itself in between. */
+/* The program waits in the midst of some steps, which follow no rule. */
 static void loop_with_pauses(results *seen)
 {
     const weft_placement rows = weft_shard(0);
     weft_tensor *x = numbers(10, SIZE, &rows);
-    for (int i = 0; i < 16 * STEPS; i++) {
+    uint32_t chance = 1;
+    for (int i = 0; i < 48 * STEPS; i++) {
         weft_scope_begin();
         weft_tensor *y = weft_tanh(weft_add_scalar(weft_mul(weft_scale(x, 0.5), x), 0.125));
-        if (i % 16 == 12) {
+        chance = chance * 1103515245 + 12345;
+        if ((chance >> 16) % 8 == 0) {
             assert_int_equal(weft_wait(), WEFT_OK);
         }
         assert_non_null(weft_copy_inplace(x, weft_sin(weft_cos(y))));
@@ -321,7 +323,7 @@ static void test_loops(void **state)
         assert_true(finds_windows() || seen.windows_replayed == 0);
         calls += seen.window_calls;
     }
-    /* Some 2,300; less on a machine that does other things, where windows rest. Those of several processes end with messages. */
+    /* Some 2,300; less on a machine that does other things, where windows rest. Windows of several processes end with messages. */
     assert_true(calls >= 200 || weft_num_processes() > 1 || !finds_windows());
 }
 
@@ -352,7 +354,7 @@ static void test_pauses(void **state)
     print_message("# %d windows found, %d replayed, %d flushed\n", (int)seen.windows_found, (int)seen.windows_replayed,
                   (int)seen.windows_flushed);
     assert_true(seen.windows_found > 0 || !finds_windows());
-    assert_true(seen.windows_found <= 12);
+    assert_true(seen.windows_found <= 8);
 }
 
 /* Tokens without repetition: nothing is deferred. */
