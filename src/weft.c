@@ -373,7 +373,7 @@ weft_status weft_finalize(void)
     if (weft_runtime.context.in_program > 0) {
         return weft_fail(WEFT_ERR_STATE, "weft_finalize", "called from within a function that the library has called");
     }
-    weft_deferral_finish_implicit("weft_finalize");
+    const weft_status late = weft_deferral_finish("weft_finalize") ? WEFT_OK : weft_latest_status();
     if (weft_runtime.tells_left_over) {
         weft_tensors_tell_left_over(stderr);
     }
@@ -403,7 +403,7 @@ weft_status weft_finalize(void)
     weft_operations_forget();
     weft_runtime_stop();
     weft_thread_leave();
-    return status;
+    return status == WEFT_OK ? late : status;
 }
 
 /* The number, where it may be asked for; 0 elsewhere, which before weft_init() is no error. */

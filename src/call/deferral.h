@@ -15,7 +15,8 @@ typedef struct weft_deferral {
     bool (*take)(struct weft_deferral *self, const weft_call *call, weft_tensor *outputs[], weft_status *status);
     /* Executes all deferred calls, because this public function needs their values. A status with the error kept. */
     weft_status (*finish)(struct weft_deferral *self, const char *function);
-    /* This public function has an effect and is no call: a graph that only repeats its calls would lose the effect. */
+    /* This public function has an effect and is no call: a graph that only repeats its calls would lose the effect. An implicit one
+     * executes all deferred calls; if they fail, the next call or finish() says so. */
     void (*note)(struct weft_deferral *self, const char *function);
 } weft_deferral;
 
@@ -50,11 +51,11 @@ static inline bool weft_deferral_finish(const char *function)
 }
 
 /* For a public function that is no part of what a graph's function defers, and begins something that calls made before it have no
- * part in: a graph, a region, an explanation; or tells what has been submitted. */
+ * part in: a graph, a region, an explanation; or tells what has been submitted. If they fail, the next call says so. */
 static inline void weft_deferral_finish_implicit(const char *function)
 {
     if (weft_runtime.implicit != NULL && weft_runtime.context.deferral == NULL) {
-        weft_runtime.implicit->finish(weft_runtime.implicit, function); /* an error is kept */
+        weft_runtime.implicit->note(weft_runtime.implicit, function);
     }
 }
 

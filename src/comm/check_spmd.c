@@ -228,11 +228,10 @@ static bool may_submit(const weft_call_signature *call)
     return true;
 }
 
-bool weft_spmd_number(const weft_call_signature *call)
+void weft_spmd_number(const weft_call_signature *call)
 {
     weft_runtime.call_number++;
     weft_runtime.digest = add_to_digest(weft_runtime.digest, call);
-    return true;
 }
 
 bool weft_check_spmd(const weft_call_signature *call)

@@ -34,8 +34,8 @@ bool weft_check_spmd_number(const char *function, uint64_t number, bool valid);
 bool weft_check_spmd_named(const char *function, const char *name, uint64_t number, bool valid);
 
 /* Only gives the call its number and digest: for processes that execute it later, each when it likes. Within weft_context_numbered()
- * the functions above give none. True. */
-bool weft_spmd_number(const weft_call_signature *call);
+ * the functions above give none. The flight record has the call when it is executed. */
+void weft_spmd_number(const weft_call_signature *call);
 
 /* Called by weft_finalize() after all local work, with WEFT_CHECK or without. BLOCKS until all processes
  * have reached this point, so that no process leaves that others still need, or misses an abort notice.

@@ -82,7 +82,13 @@ bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inp
     return use_signature(call, inputs, valid, weft_check_spmd);
 }
 
+static bool take_number(const weft_call_signature *signature)
+{
+    weft_spmd_number(signature);
+    return true;
+}
+
 bool weft_dispatch_take_number(const weft_call *call)
 {
-    return use_signature(call, NULL, true, weft_spmd_number);
+    return use_signature(call, NULL, true, take_number);
 }

@@ -236,6 +236,72 @@ static void loop_that_keeps(results *seen)
     seen->tensors[0] = x;
 }
 
+/* Calls on shards, none of which sends. */
+static void loop_without_messages(results *seen)
+{
+    const weft_placement rows = weft_shard(0);
+    weft_tensor *x = numbers(8, SIZE, &rows);
+    for (int i = 0; i < STEPS; i++) {
+        weft_scope_begin();
+        assert_non_null(weft_copy_inplace(x, weft_tanh(weft_add_scalar(weft_mul(weft_scale(x, 0.5), x), 0.125))));
+        weft_scope_end();
+    }
+    seen->tensors[0] = x;
+}
+
+enum { CALLS = 8 };
+static int sender; /* which call of a step sends */
+
+static weft_tensor *one_call(int number, weft_tensor *x)
+{
+    weft_tensor *(*const calls[CALLS - 1])(weft_tensor *) = { weft_tanh, weft_relu, weft_exp, weft_sin, weft_cos, weft_abs, weft_neg };
+    if (number != sender) {
+        return calls[number - (number > sender)](x);
+    }
+    const uint64_t stages = weft_runtime.counters.stages;
+    x = weft_redistribute(x, NULL, NULL);
+    assert_true(weft_runtime.counters.stages > stages || weft_num_processes() == 1); /* others may wait for it */
+    return x;
+}
+
+/* A call of each step sends: it is executed when it is made. */
+static void loop_that_sends(results *seen)
+{
+    const weft_placement rows = weft_shard(0);
+    weft_tensor *x = numbers(9, SIZE, &rows), *last = weft_zeros_like(weft_redistribute(x, NULL, NULL));
+    for (int i = 0; i < STEPS; i++) {
+        weft_scope_begin();
+        weft_tensor *y = x;
+        for (int k = 0; k < CALLS; k++) {
+            y = one_call(k, y);
+        }
+        if (i == STEPS - 1) {
+            weft_copy_inplace(last, y);
+        }
+        weft_scope_end();
+    }
+    seen->tensors[0] = last;
+}
+
+/* The program waits in the midst of some steps, which follow no rule. */
+static void loop_with_pauses(results *seen)
+{
+    const weft_placement rows = weft_shard(0);
+    weft_tensor *x = numbers(10, SIZE, &rows);
+    uint32_t chance = 1;
+    for (int i = 0; i < 48 * STEPS; i++) {
+        weft_scope_begin();
+        weft_tensor *y = weft_tanh(weft_add_scalar(weft_mul(weft_scale(x, 0.5), x), 0.125));
+        chance = chance * 1103515245 + 12345;
+        if ((chance >> 16) % 8 == 0) {
+            assert_int_equal(weft_wait(), WEFT_OK);
+        }
+        assert_non_null(weft_copy_inplace(x, weft_sin(weft_cos(y))));
+        weft_scope_end();
+    }
+    seen->tensors[0] = x;
+}
+
 /* ---- tests ---------------------------------------------------------------------------------------------------------------- */
 
 /* With WEFT_CHECK=1 calls are compared one by one, and with WEFT_AUTOGRAPH=0 nobody looks. */
@@ -257,8 +323,38 @@ static void test_loops(void **state)
         assert_true(finds_windows() || seen.windows_replayed == 0);
         calls += seen.window_calls;
     }
-    /* Some 2,300; less on a machine that does other things, where windows rest. Those of several processes end with messages. */
+    /* Some 2,300; less on a machine that does other things, where windows rest. Windows of several processes end with messages. */
     assert_true(calls >= 200 || weft_num_processes() > 1 || !finds_windows());
+}
+
+/* On each process, however many there are. */
+static void test_without_messages(void **state)
+{
+    (void)state;
+    weft_counters seen = run_both(loop_without_messages);
+    print_message("# %d windows replayed, %d calls\n", (int)seen.windows_replayed, (int)seen.window_calls);
+    assert_true(seen.windows_replayed > 0 || !finds_windows());
+}
+
+static void test_senders(void **state)
+{
+    (void)state;
+    for (sender = 0; sender < CALLS; sender++) {
+        weft_counters seen = run_both(loop_that_sends);
+        print_message("# call %d sends: %d windows replayed, %d calls\n", sender, (int)seen.windows_replayed, (int)seen.window_calls);
+        assert_true(seen.windows_replayed > 0 || !finds_windows());
+    }
+}
+
+/* Windows that rest are not made again each time that their calls are found to repeat. */
+static void test_pauses(void **state)
+{
+    (void)state;
+    weft_counters seen = run_both(loop_with_pauses);
+    print_message("# %d windows found, %d replayed, %d flushed\n", (int)seen.windows_found, (int)seen.windows_replayed,
+                  (int)seen.windows_flushed);
+    assert_true(seen.windows_found > 0 || !finds_windows());
+    assert_true(seen.windows_found <= 8);
 }
 
 /* Tokens without repetition: nothing is deferred. */
@@ -298,6 +394,9 @@ int main(void)
     setenv("WEFT_AUTOGRAPH", "1", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_without_messages),
+        cmocka_unit_test(test_senders),
+        cmocka_unit_test(test_pauses),
         cmocka_unit_test(test_no_repetition),
         cmocka_unit_test(test_what_is_left),
     };

@@ -99,9 +99,71 @@ static void test_each_allocation(void **state)
     assert_no_error();
 }
 
+/* Steps that change a tensor from before them. False: a call has said that it failed. */
+static bool change_steps(weft_tensor *x, int steps)
+{
+    bool done = true;
+    for (int i = 0; i < steps; i++) {
+        weft_scope_begin();
+        weft_tensor *y = weft_scale(weft_tanh(weft_mul(weft_add_scalar(x, 0.5), x)), 0.25);
+        done &= y != NULL && weft_copy_inplace(x, y) != NULL;
+        weft_scope_end();
+    }
+    return done;
+}
+
+/* Where x was changed by fewer calls than the program has made, a call or weft_wait() returns a failure; once. */
+static bool change_without(int64_t rows, int64_t which, int *reports)
+{
+    weft_scope_begin();
+    weft_tensor *x = numbers(2, rows, NULL), *expected = weft_scale(x, 1);
+    failed = 0;
+    countdown = which;
+    for (int i = 0; i < ROUNDS; i++) {
+        bool done = change_steps(x, STEPS);
+        done = weft_wait() == WEFT_OK && done;
+        int64_t left = countdown;
+        countdown = 0;
+        weft_deferral *implicit = weft_deferral_set_implicit(NULL);
+        assert_true(change_steps(expected, STEPS));
+        if (done) {
+            assert_same_shards(x, expected, "a tensor that is changed in place");
+        } else {
+            assert_true(failed > 0);
+            assert_int_equal(weft_last_status(), WEFT_ERR_NOMEM);
+            weft_clear_error();
+            *reports += 1;
+            assert_non_null(weft_copy_inplace(x, expected));
+        }
+        weft_deferral_set_implicit(implicit);
+        assert_int_equal(weft_wait(), WEFT_OK);
+        countdown = left;
+    }
+    countdown = 0;
+    weft_scope_end();
+    return failed > 0;
+}
+
+static void test_each_change(void **state)
+{
+    (void)state;
+    weft_counters before = counters();
+    int64_t which = 1, rows = 1000;
+    int reports = 0;
+    while (change_without(rows++, which, &reports)) {
+        which += 1 + which / 16;
+    }
+    weft_counters after = counters();
+    print_message("# %d allocations, %d failures, %d windows\n", (int)which, reports,
+                  (int)(after.windows_replayed - before.windows_replayed));
+    assert_true(which > 40 && reports > 10 && after.windows_replayed > before.windows_replayed);
+    assert_int_equal(after.tensor_bytes, before.tensor_bytes);
+    assert_no_error();
+}
+
 int main(void)
 {
     setenv("WEFT_AUTOGRAPH", "1", 1);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_allocation) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_allocation), cmocka_unit_test(test_each_change) };
     return RUN_ON_RANKS(tests);
 }

@@ -10,7 +10,8 @@
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
-/* A program that takes so long for so many calls computes itself, and idle workers should not wait for it. */
+/* A program that takes PAUSE_NS for PAUSE_CALLS calls computes itself, and idle workers should not wait for it. The next call sees that:
+ * while the program makes none, nothing is submitted. */
 enum { PAUSE_CALLS = 4, PAUSE_NS = PAUSE_CALLS * 20000 };
 
 typedef struct automatic {
@@ -22,8 +23,9 @@ typedef struct automatic {
     uint64_t captures;  /* of its graph, before the run */
     uint64_t stages;    /* weft_counters.stages when the newest call came */
     int64_t newest_ns;  /* when one of the newest calls came */
-    weft_vec failed;    /* uint64_t: numbers of runs that could not be executed */
-    weft_status failure;
+    weft_vec failed;    /* uint64_t: numbers of runs that could not be executed; with a place for one more */
+    weft_status failure; /* of the newest of these */
+    bool is_untold;      /* no function has returned it */
 } automatic;
 
 static int64_t now_ns(void)
@@ -47,7 +49,7 @@ static bool changes_borrowed(const weft_call *call, int input)
     return input < weft_call_num_outputs(call) && weft_call_changes(call, input);
 }
 
-/* Of an input; false in *plain: it has no data of its own, or the call changes the program's memory. */
+/* The token's word for an input; false in *plain: it has no data of its own, or the call changes the program's memory. */
 static inline uint64_t look_at(const weft_call *call, int input, const weft_tensor *handle, bool *plain)
 {
     const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
@@ -95,17 +97,22 @@ static bool may_open(void)
 
 /* ---- the window ------------------------------------------------------------------------------------------------------- */
 
-static bool note_failure(automatic *a, uint64_t number, weft_status status)
+static void note_failure(automatic *a, uint64_t number, weft_status status)
 {
-    uint64_t *place = weft_vec_push(&a->failed, sizeof(*place));
+    ((uint64_t *)a->failed.items)[a->failed.count++] = number;
     a->failure = status;
-    if (place != NULL) {
-        *place = number;
-    }
-    return place != NULL;
+    a->is_untold = true;
 }
 
-/* Executes the calls that were taken. `left`: another call has come. A status with the error kept. */
+/* The program's calls returned WEFT_OK when they were taken. So the failure is returned once, by the next function that can: else
+ * tensors that they were to change would be used as they were. */
+static weft_status tell_failure(automatic *a, const char *function)
+{
+    a->is_untold = false;
+    return weft_fail(a->failure, function, "calls before it have failed");
+}
+
+/* Executes the calls that were taken. `left`: another call has come. A status with the error kept; it is left untold. */
 static weft_status close_window(automatic *a, bool left)
 {
     weft_repeated *window = a->open;
@@ -114,7 +121,9 @@ static weft_status close_window(automatic *a, bool left)
     }
     const uint64_t number = a->run.deferral.number;
     const bool complete = a->taken == window->length;
+    const uint64_t stages = weft_runtime.counters.stages;
     a->open = NULL;
+    window->is_open = false;
     a->deferral.number = 0;
     weft_deferral_set_implicit(NULL); /* its calls are no calls of the program's */
     const weft_context outer = weft_context_enter(weft_context_numbered());
@@ -123,6 +132,7 @@ static weft_status close_window(automatic *a, bool left)
     weft_run_free(&a->run);
     weft_deferral_set_implicit(&a->deferral);
     a->stages = weft_runtime.counters.stages;
+    window->is_wrong = weft_runtime.num_processes > 1 && a->stages != stages && !(complete && window->sends);
     weft_runtime.counters.windows_replayed++;
     weft_runtime.counters.windows_flushed += !complete && !left;
     weft_runtime.counters.windows_left += !complete && left;
@@ -137,6 +147,7 @@ static weft_status close_window(automatic *a, bool left)
 static void open_window(automatic *a, weft_repeated *window)
 {
     a->open = window;
+    window->is_open = true;
     a->taken = 0;
     a->captures = window->graph->info.captures;
     window->graph->info.runs++;
@@ -156,10 +167,14 @@ static bool take_in(automatic *a, const weft_call *call, weft_tensor *outputs[],
     a->taken++;
     if (!taken || *status != WEFT_OK) { /* it is refused, and was not recorded */
         a->taken--;
-        close_window(a, true);
+        if (close_window(a, true) != WEFT_OK && !taken) {
+            *status = tell_failure(a, call->function);
+            taken = true;
+        }
     } else if (a->open->sends && a->taken == a->open->length) {
         weft_observe_sends(a->observed);
         *status = close_window(a, false);
+        a->is_untold = false;
     }
     return taken;
 }
@@ -190,7 +205,8 @@ static bool depends_on_failure(const automatic *a, const weft_call *call)
     return false;
 }
 
-/* A call that leaves values alone, and looks at no memory of the program's. */
+/* Whether the call is executed without being observed: it leaves values alone, is no call of the program's, or calls are compared one by
+ * one (WEFT_CHECK=1). */
 static bool is_passed(const weft_call *call)
 {
     const weft_context *now = &weft_runtime.context;
@@ -198,15 +214,12 @@ static bool is_passed(const weft_call *call)
            weft_call_does(call, WEFT_LEAVES_VALUES | WEFT_IS_NOT_MISSED);
 }
 
-/* Where there are others: the call gets its number now, whenever it is executed; and the one before may have sent. */
-static void observe_processes(automatic *a, const weft_call *call, bool deferrable)
+/* The call before may have sent. */
+static void observe_messages(automatic *a)
 {
-    if (weft_runtime.counters.stages != a->stages) {
+    if (weft_runtime.num_processes > 1 && weft_runtime.counters.stages != a->stages) {
         weft_observe_sends(a->observed);
         a->stages = weft_runtime.counters.stages;
-    }
-    if (deferrable) {
-        a->deferral.has_numbered = weft_dispatch_take_number(call);
     }
 }
 
@@ -220,8 +233,9 @@ static bool take(weft_deferral *self, const weft_call *call, weft_tensor *output
     bool plain;
     const uint64_t token = token_of(call, &plain);
     const bool deferrable = plain && weft_is_deferrable(call);
-    if (weft_runtime.num_processes > 1) {
-        observe_processes(a, call, deferrable);
+    observe_messages(a);
+    if (weft_runtime.num_processes > 1 && deferrable) { /* the call gets its number now, whenever it is executed */
+        a->deferral.has_numbered = weft_dispatch_take_number(call);
     }
     if (a->open != NULL) {
         const bool goes_on = deferrable && a->taken < a->open->length && token == a->open->tokens[a->taken];
@@ -231,31 +245,35 @@ static bool take(weft_deferral *self, const weft_call *call, weft_tensor *output
         }
         close_window(a, !goes_on && deferrable);
     }
-    if (depends_on_failure(a, call)) {
-        *status = weft_fail(a->failure, call->function, "calls before it have failed");
+    if (a->is_untold || depends_on_failure(a, call)) {
+        *status = tell_failure(a, call->function);
         return true;
     }
     weft_observe(a->observed, token, !deferrable);
     weft_repeated *window = deferrable ? weft_observed_beginning(a->observed) : NULL;
-    if (window == NULL || !may_open() || !weft_repeated_is_ready(window) || !weft_repeated_prepare(window)) {
+    if (window == NULL || !may_open() || !weft_repeated_is_ready(window) || !weft_repeated_prepare(window) ||
+        !weft_vec_reserve(&a->failed, a->failed.count + 1, sizeof(uint64_t))) {
         return false;
     }
     open_window(a, window);
     return take_in(a, call, outputs, status);
 }
 
-/* A function that is no call, and needs values. */
+/* A function that is no call. */
+static void note(weft_deferral *self, const char *function)
+{
+    automatic *a = (automatic *)self;
+    close_window(a, false);
+    observe_messages(a);
+    weft_observe(a->observed, weft_hash_pointer(function), true);
+}
+
+/* One that needs values. */
 static weft_status finish(weft_deferral *self, const char *function)
 {
     automatic *a = (automatic *)self;
-    weft_status status = close_window(a, false);
-    weft_observe(a->observed, weft_hash_pointer(function), true);
-    return status;
-}
-
-static void note(weft_deferral *self, const char *function)
-{
-    finish(self, function);
+    note(self, function);
+    return a->is_untold ? tell_failure(a, function) : WEFT_OK;
 }
 
 /* ---- start and stop ------------------------------------------------------------------------------------------------------ */

@@ -17,9 +17,12 @@
 enum { WEFT_LEAST_WINDOW = 3, WEFT_MOST_WINDOW = 64, WEFT_MOST_WINDOWS = 1024 };
 
 typedef struct weft_repeated {
-    uint64_t *tokens; /* of its calls */
+    uint64_t context; /* of its first call */
+    uint64_t tokens[WEFT_MOST_WINDOW]; /* of its calls */
     int length;
-    bool sends; /* the last of them does, to another process */
+    bool sends;    /* the last of them does, to another process */
+    bool is_open;  /* a run of it has begun: it is to stay as it is */
+    bool is_wrong; /* a call before the last has sent: it is not to be used */
     weft_graph_impl *graph;
     int merit; /* above 0: it is mostly taken to its end */
     uint64_t rests; /* how many of its beginnings are to be ignored */
@@ -37,16 +40,11 @@ typedef struct weft_seen_call {
     bool sends;    /* to another process: windows end with it */
 } weft_seen_call;
 
-/* The newest place where these four tokens followed each other; a window that begins with the last of them. */
+/* The newest place where these four tokens followed each other. */
 typedef struct weft_place {
     uint64_t context;
     uint64_t position;
 } weft_place;
-
-typedef struct weft_beginning {
-    uint64_t context;
-    weft_repeated *window; /* NULL: none */
-} weft_beginning;
 
 typedef struct weft_observation {
     uint64_t position; /* number of calls so far */
@@ -56,11 +54,12 @@ typedef struct weft_observation {
     bool is_known;     /* its windows have been made */
     weft_seen_call ring[WEFT_RING];
     weft_place places[WEFT_TABLE];
-    weft_beginning beginnings[WEFT_TABLE];
-    weft_vec windows; /* weft_repeated * */
+    weft_repeated *beginnings[WEFT_TABLE]; /* windows, each in the place of its context; NULL: none */
+    weft_vec windows; /* weft_repeated *, all of them */
+    size_t oldest;    /* of these: the next one to be made into another where there are enough */
 } weft_observation;
 
-/* A call has come. False: no memory for windows (nothing is lost but these). */
+/* A call has come, and is not executed yet. False: no memory for windows (nothing is lost but these). */
 bool weft_observe(weft_observation *o, uint64_t token, bool ends);
 /* The newest call has sent messages, or waits for some. */
 void weft_observe_sends(weft_observation *o);
@@ -70,9 +69,9 @@ void weft_observation_free(weft_observation *o);
 
 /* ---- windows (window.c) -------------------------------------------------------------------------------------- */
 
-/* NULL: no memory. */
-weft_repeated *weft_repeated_new(int length);
-void weft_repeated_free(weft_repeated *window);
+/* Makes the window, which is not open, into another one: without calls yet, and without a graph. It goes on resting if its context stays
+ * the same. */
+void weft_repeated_renew(weft_repeated *window, uint64_t context);
 /* The graph of a window that is used for the first time; false: no memory. */
 bool weft_repeated_prepare(weft_repeated *window);
 /* Whether it is to be used now that its first call has come. */

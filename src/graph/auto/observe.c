@@ -3,8 +3,10 @@
 
 #include "graph/auto/auto.h"
 
-/* Longer ones are not remembered as a whole. A period of less calls than LEAST_REPEATED must repeat more often: short ones are met
- * within longer ones. */
+/* Longer ones than MOST_PERIOD are not remembered as a whole. A period of less calls than LEAST_REPEATED must repeat more often: short
+ * ones are met within longer ones. Several periods of less than SHORT_PERIOD calls are one window, because a run costs about as much
+ * as two calls. A period whose number of tensors grows has no step that leaves as many; after LONG_REPEATED calls, and eight periods, it
+ * counts all the same. */
 enum { MOST_PERIOD = WEFT_RING / 2, LEAST_REPEATED = 16, SHORT_PERIOD = 16, LONG_REPEATED = 64 };
 
 static weft_seen_call *seen_at(weft_observation *o, uint64_t position)
@@ -17,7 +19,7 @@ static uint64_t turn(uint64_t token, int by)
     return token << by | token >> (64 - by);
 }
 
-/* Of the token at a position and the three before it. Tokens are hashes. */
+/* A hash of a token and the three before it. Tokens are hashes. */
 static uint64_t context_at(uint64_t newest, uint64_t before, uint64_t second, uint64_t third)
 {
     return (newest ^ turn(before, 17) ^ turn(second, 34) ^ turn(third, 51)) * UINT64_C(0x9e3779b97f4a7c15);
@@ -54,30 +56,60 @@ static uint64_t find_start(const repetition *r)
     return best;
 }
 
-/* The window takes the calls from `begin` to before `end`, unless there is one for these. False: no memory. */
+/* Whether the window takes the calls from `begin` to before `end`. */
+static bool takes(const weft_repeated *window, const repetition *r, uint64_t begin, uint64_t end)
+{
+    bool same = (uint64_t)window->length == end - begin && window->sends == call_of(r, end - 1)->sends;
+    for (uint64_t i = begin; i < end && same; i++) {
+        same = window->tokens[i - begin] == call_of(r, i)->token;
+    }
+    return same;
+}
+
+/* A window for a place that has none: a new one, or, where there are enough, the one that was made longest ago. NULL: no memory. */
+static weft_repeated *find_window(weft_observation *o)
+{
+    if (o->windows.count == WEFT_MOST_WINDOWS) {
+        weft_repeated *oldest = ((weft_repeated **)o->windows.items)[o->oldest++ % WEFT_MOST_WINDOWS];
+        if (!oldest->is_open) {
+            o->beginnings[index_of(oldest->context)] = NULL;
+        }
+        return oldest;
+    }
+    weft_repeated *window = calloc(1, sizeof(*window));
+    weft_repeated **place = window == NULL ? NULL : weft_vec_push(&o->windows, sizeof(weft_repeated *));
+    if (place == NULL) {
+        free(window);
+        return NULL;
+    }
+    *place = window;
+    return window;
+}
+
+/* A window takes the calls from `begin` to before `end`. One that begins with the first of them stays if it takes these, or if it is
+ * mostly taken to its end. False: no memory. */
 static bool add_window(const repetition *r, uint64_t begin, uint64_t end)
 {
     weft_observation *o = r->of;
     uint64_t before = begin + 3 * r->period; /* else numbers could be below 0 */
     uint64_t context = context_at(call_of(r, before)->token, call_of(r, before - 1)->token, call_of(r, before - 2)->token,
                                   call_of(r, before - 3)->token);
-    weft_beginning *beginning = &o->beginnings[index_of(context)];
-    bool known = beginning->window != NULL && beginning->context == context && beginning->window->failures == 0;
-    if (known || end - begin < WEFT_LEAST_WINDOW || o->windows.count >= WEFT_MOST_WINDOWS) {
+    weft_repeated **beginning = &o->beginnings[index_of(context)], *window = *beginning;
+    bool good = window != NULL && window->context == context && window->failures == 0 && !window->is_wrong;
+    if (end - begin < WEFT_LEAST_WINDOW || good || (window != NULL && window->context == context && takes(window, r, begin, end))) {
         return true;
     }
-    weft_repeated *window = weft_repeated_new((int)(end - begin));
-    weft_repeated **place = window == NULL ? NULL : weft_vec_push(&o->windows, sizeof(weft_repeated *));
-    if (place == NULL) {
-        weft_repeated_free(window);
-        return false;
+    window = window == NULL ? find_window(o) : window;
+    if (window == NULL || window->is_open) {
+        return window != NULL;
     }
+    weft_repeated_renew(window, context);
+    window->length = (int)(end - begin);
     for (uint64_t i = begin; i < end; i++) {
         window->tokens[i - begin] = call_of(r, i)->token;
     }
     window->sends = call_of(r, end - 1)->sends;
-    *place = window;
-    *beginning = (weft_beginning){ context, window };
+    *beginning = window;
     return true;
 }
 
@@ -123,9 +155,10 @@ static uint64_t find_step(weft_observation *o)
     return o->repeated > LONG_REPEATED + 8 * o->period ? o->period : 0;
 }
 
+/* The period is that before the newest call, which has not been executed: whether it sends is not known yet. */
 static bool add_windows(weft_observation *o, uint64_t period)
 {
-    const repetition r = { o, o->position - period, period };
+    const repetition r = { o, o->position - 1 - period, period };
     uint64_t begin = find_start(&r), last = begin + r.period;
     bool stops = begin > 0 && (call_of(&r, begin - 1)->ends || call_of(&r, begin - 1)->sends);
     if (!stops && r.period < SHORT_PERIOD) { /* several periods are a window */
@@ -154,17 +187,16 @@ static uint64_t find_former(weft_observation *o, uint64_t position)
 bool weft_observe(weft_observation *o, uint64_t token, bool ends)
 {
     const uint64_t position = o->position++;
-    *seen_at(o, position) = (weft_seen_call){ token, (uint32_t)weft_runtime.handles.tensors.num_objects, ends, false };
+    weft_seen_call *seen = seen_at(o, position);
+    *seen = (weft_seen_call){ token, (uint32_t)weft_runtime.handles.tensors.num_objects, ends, false };
     o->context = context_at(token, seen_at(o, position - 1)->token, seen_at(o, position - 2)->token, seen_at(o, position - 3)->token);
     uint64_t distance = find_former(o, position);
-    if (o->period == 0 || seen_at(o, position - o->period)->token != token) {
-        o->period = distance;
-        o->repeated = 0;
-        o->is_known = false;
-        return true;
-    }
-    o->repeated++;
-    if (o->is_known || o->repeated < LEAST_REPEATED || o->repeated < 2 * o->period || o->repeated % o->period != 0) {
+    const bool repeats = o->period > 0 && seen_at(o, position - o->period)->token == token;
+    o->period = repeats ? o->period : distance;
+    o->repeated = repeats ? o->repeated + 1 : 0;
+    o->is_known = repeats && o->is_known;
+    seen->sends = o->period > 0 && seen_at(o, position - o->period)->sends; /* nobody sees it send where it is deferred */
+    if (!repeats || o->is_known || o->repeated < LEAST_REPEATED || o->repeated < 2 * o->period || o->repeated % o->period != 0) {
         return true;
     }
     uint64_t step = find_step(o);
@@ -179,14 +211,14 @@ void weft_observe_sends(weft_observation *o)
 
 weft_repeated *weft_observed_beginning(const weft_observation *o)
 {
-    const weft_beginning *beginning = &o->beginnings[index_of(o->context)];
-    return beginning->context == o->context ? beginning->window : NULL;
+    weft_repeated *window = o->beginnings[index_of(o->context)];
+    return window != NULL && window->context == o->context ? window : NULL;
 }
 
 void weft_observation_free(weft_observation *o)
 {
     for (size_t i = 0; o != NULL && i < o->windows.count; i++) {
-        weft_repeated_free(((weft_repeated **)o->windows.items)[i]);
+        free(((weft_repeated **)o->windows.items)[i]); /* graphs end with all others */
     }
     if (o != NULL) {
         weft_vec_free(&o->windows);

@@ -12,26 +12,17 @@ enum {
     MOST_CAPTURES = 6 /* a window whose calls are others again and again is recorded no more */
 };
 
-weft_repeated *weft_repeated_new(int length)
+void weft_repeated_renew(weft_repeated *window, uint64_t context)
 {
-    weft_repeated *window = calloc(1, sizeof(*window));
-    uint64_t *tokens = calloc((size_t)length, sizeof(*tokens));
-    if (window == NULL || tokens == NULL) {
-        free(window);
-        free(tokens);
-        return NULL;
+    const bool same = window->context == context;
+    if (window->graph != NULL) {
+        weft_deferral *implicit = weft_deferral_set_implicit(NULL); /* the program destroys no graph */
+        weft_graph_destroy(window->graph->handle);
+        weft_deferral_set_implicit(implicit);
     }
-    *window = (weft_repeated){ .tokens = tokens, .length = length, .merit = LOSS };
-    return window;
-}
-
-/* The graph ends with all others. */
-void weft_repeated_free(weft_repeated *window)
-{
-    if (window != NULL) {
-        free(window->tokens);
-    }
-    free(window);
+    *window = (weft_repeated){
+        .context = context, .merit = LOSS, .rests = same ? window->rests : 0, .failures = same ? window->failures : 0
+    };
 }
 
 /* It has no function: its runs are the program's calls. */
@@ -59,11 +50,9 @@ bool weft_repeated_prepare(weft_repeated *window)
 
 bool weft_repeated_is_ready(weft_repeated *window)
 {
-    if (window->rests > 0) {
-        window->rests--;
-        return false;
-    }
-    return true;
+    const bool rests = window->rests > 0;
+    window->rests -= rests;
+    return !rests && !window->is_wrong;
 }
 
 static void rest(weft_repeated *window)

@@ -342,7 +342,10 @@ weft_status weft_graph_call(weft_graph *handle, weft_tensor *const inputs[], con
         return weft_fail(WEFT_ERR_STATE, "weft_graph_call", "called from within the function of graph %s%s", graph->name,
                          graph->running < MOST_NESTED ? "" : ", too many times");
     }
-    if (graph == NULL || !check_arguments(graph, inputs, scalars, outputs) || !weft_graph_check_donated(graph, inputs) ||
+    if (graph == NULL || (weft_runtime.context.deferral == NULL && !weft_deferral_finish("weft_graph_call"))) {
+        return weft_latest_status();
+    }
+    if (!check_arguments(graph, inputs, scalars, outputs) || !weft_graph_check_donated(graph, inputs) ||
         !weft_graph_check_shapes_of(graph, inputs)) {
         return weft_latest_status();
     }
