@@ -1,5 +1,8 @@
 /* weft_optimizer_step() against the formulas of the papers as plain loops in double precision, element by element: random
  * lists of parameters, layouts, types, options; and its arguments. */
+#include "runtime/runtime.h"
+#include "tensor/regions.h"
+
 #include "optimizer_scene.h"
 
 #include <math.h>
@@ -394,6 +397,52 @@ static void test_masters_of_scaled_losses(void **state)
     finish();
 }
 
+/* Tasks of a step of three small parameters, or of the first of them, whose results are checked. */
+static uint64_t tasks_of(int n, const weft_optimizer_options *o)
+{
+    weft_tensor *p[3], *g[3];
+    for (int k = 0; k < 3; k++) {
+        p[k] = weft_ones(WEFT_F32, 1, (int64_t[]){ 4 }, NULL, NULL);
+        g[k] = weft_ones_like(p[k]);
+    }
+    weft_counters before, after;
+    assert_int_equal(weft_get_counters(&before, sizeof(before)), WEFT_OK);
+    assert_int_equal(weft_optimizer_step(n, p, g, NULL, 1, o), WEFT_OK);
+    assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
+    for (int k = 0; k < 3; k++) {
+        float values[4];
+        assert_int_equal(weft_to_host(p[k], values, sizeof(values)), WEFT_OK);
+        assert_true(values[0] == (k < n ? 0.5F : 1) && values[3] == values[0]);
+    }
+    return after.tasks - before.tasks;
+}
+
+/* The steps of small parameters are one task for each rank if the cache has room for that, within its budget. */
+static void test_room_for_tasks(void **state)
+{
+    (void)state;
+    start_with_mesh();
+    weft_scope_begin();
+    weft_optimizer_options o = of_kind(WEFT_OPTIMIZER_SGD);
+    o.learning_rate = 0.5;
+    const size_t budget = weft_runtime.call_cache.budget;
+    const uint64_t ranks = tasks_of(1, &o);
+    bool apart = false, together = weft_is_strict() || weft_runtime.task_cache == WEFT_TASK_CACHE_OFF;
+    for (int i = 0; i < 40; i++) {
+        weft_lru_clear(&weft_runtime.call_cache);
+        weft_runtime.call_cache.budget = (size_t)i * 400;
+        const uint64_t tasks = tasks_of(3, &o);
+        assert_true(tasks == ranks || tasks == 3 * ranks);
+        apart = apart || tasks == 3 * ranks;
+        together = together || tasks == ranks;
+        assert_true(weft_runtime.call_cache.bytes <= weft_runtime.call_cache.budget);
+    }
+    weft_runtime.call_cache.budget = budget;
+    assert_true(apart && together);
+    weft_scope_end();
+    finish();
+}
+
 /* Steps too small for 16 bits add up in the masters: as many steps as f32 needs, and none of them without. */
 static void test_masters_keep_small_steps(void **state)
 {
@@ -489,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_types_of_masters),
         cmocka_unit_test(test_masters_keep_small_steps),
         cmocka_unit_test(test_masters_of_scaled_losses),
+        cmocka_unit_test(test_room_for_tasks),
         cmocka_unit_test(test_extreme_gradients),
         cmocka_unit_test(test_equal_gradients),
     };
