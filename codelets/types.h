@@ -19,12 +19,12 @@ static inline bool weft_dtype_is_whole(weft_dtype dtype)
 /* The smallest and the largest number of an integer type or WEFT_BOOL. False, and both 0: another type. */
 static inline bool weft_whole_range(weft_dtype type, int64_t *least, uint64_t *most)
 {
+    const bool is_whole = weft_dtype_is_whole(type);
     const bool is_signed = type == WEFT_I64 || type == WEFT_I32 || type == WEFT_I16 || type == WEFT_I8;
-    const bool is_unsigned = type == WEFT_U8 || type == WEFT_U16 || type == WEFT_U32 || type == WEFT_U64;
-    const int bits = 8 * (int)weft_dtype_size(type);
-    *least = is_signed ? -(int64_t)(UINT64_MAX >> (65 - bits)) - 1 : 0;
-    *most = is_signed ? UINT64_MAX >> (65 - bits) : is_unsigned ? UINT64_MAX >> (64 - bits) : type == WEFT_BOOL;
-    return *most != 0;
+    const int bits = (type == WEFT_BOOL ? 1 : 8 * (int)weft_dtype_size(type)) - is_signed; /* without the sign */
+    *most = is_whole ? UINT64_MAX >> (64 - bits) : 0;
+    *least = is_signed ? -(int64_t)*most - 1 : 0;
+    return is_whole;
 }
 
 #endif

@@ -147,10 +147,6 @@ typedef struct weft_optimizer_options {
     bool decoupled; /**< multiplies the parameter by 1 - learning_rate * weight_decay, and leaves the gradient; not of
                      * WEFT_OPTIMIZER_SGD */
     bool maximize;  /**< follows the gradient upwards */
-    /** The step is taken on copies of the parameters in a wider type, which have the states' precision, and the parameters become
-     * these, rounded (P. Micikevicius and others, Mixed Precision Training, 2018). The copies are the last list of the states. Make
-     * them by weft_to_type() of the first parameters, and keep them in checkpoints as the states. */
-    bool master_weights;
     double learning_rate;
     double weight_decay; /**< this times the parameter is added to the gradient, if not decoupled */
     double beta1, beta2;        /**< at least 0, less than 1 */
@@ -158,6 +154,11 @@ typedef struct weft_optimizer_options {
     double dampening;           /**< finite */
     double learning_rate_decay; /**< the learning rate is divided by 1 + (step - 1) * learning_rate_decay */
     double momentum_decay;
+    /** The step is taken on copies of the parameters, the masters, and the parameters become these, rounded (P. Micikevicius and
+     * others, Mixed Precision Training, 2018). A master is WEFT_F32, or WEFT_F64; WEFT_F64 if its parameter is. The masters are the
+     * last list of the states. Make them by weft_to_type() of the first parameters, and keep them in checkpoints as the states.
+     * Read only if `size` is set, as weft_optimizer_options_init() does. */
+    bool master_weights;
 } weft_optimizer_options;
 
 /** Sets PyTorch's defaults for this kind (for Lion those of its paper), and `size`. WEFT_ERR_INVALID: no such kind. */
@@ -169,8 +170,8 @@ WEFT_API int weft_optimizer_states(const weft_optimizer_options *options);
 
 /**
  * One step of any of these optimisers, in one pass over memory (with `maximize` another one negates the gradients, with `master_weights`
- * another one rounds). It is computed in the widest type of a parameter's tensors, at least WEFT_F32. Of WEFT_OPTIMIZER_SGD, ADAM and ADAMW the results
- * are those of the functions above.
+ * another one rounds). It is computed in the widest type of a parameter's tensors, at least WEFT_F32. WEFT_OPTIMIZER_SGD, ADAM and ADAMW have the
+ * results of the functions above.
  *
  * \param states  weft_optimizer_states() lists of n tensors, one behind the other: state k of parameter i is
  *                states[k * n + i]. May be NULL if there are none

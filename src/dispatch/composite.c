@@ -194,7 +194,7 @@ static bool run_without_data(const weft_call *call, weft_tensor_impl *const inpu
 static bool run_composite(const weft_call *call, weft_tensor_impl *const inputs[], weft_tensor *outputs[])
 {
     weft_expansion *expansion = weft_expansion_obtain(call, inputs);
-    bool made = expansion != NULL && weft_expansion_join(expansion);
+    bool made = expansion != NULL && weft_expansion_join(call->function, expansion);
     bool right = weft_dispatch_check_spmd(call, inputs, made) && made;
     bool done = right && weft_expansion_run(expansion, call, inputs, outputs);
     weft_expansion_release(expansion);

@@ -423,13 +423,22 @@ weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *c
     return expansion;
 }
 
-bool weft_expansion_join(weft_expansion *expansion)
+bool weft_expansion_join(const char *function, weft_expansion *expansion)
 {
-    if (expansion->may_join && expansion->key != NULL && expansion->joined == NULL) {
-        expansion->joined = weft_expansions_joining()->make(expansion);
-        return expansion->joined != NULL;
+    if (!expansion->may_join || expansion->entry.lru == NULL || expansion->joined != NULL) {
+        return true;
     }
-    return true;
+    const weft_joining *joining = weft_expansions_joining();
+    size_t bytes;
+    weft_joined *joined = joining->make(function, expansion, &bytes);
+    if (joined != NULL && weft_lru_grow(&expansion->entry, bytes)) {
+        expansion->joined = joined;
+        expansion->bytes += bytes;
+    } else if (joined != NULL) { /* no room: not tried again */
+        joining->free(joined);
+        expansion->may_join = false;
+    }
+    return joined != NULL;
 }
 
 /* ---- as text ------------------------------------------------------------------------------------------- */

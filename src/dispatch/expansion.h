@@ -33,7 +33,8 @@ typedef struct weft_expansion {
 
 /* How steps that follow each other become one task for each hosted rank: src/graph/fuse/joined.c. */
 typedef struct weft_joining {
-    weft_joined *(*make)(const weft_expansion *expansion); /* NULL with the error kept */
+    /* *bytes: of its memory. NULL with the error kept. */
+    weft_joined *(*make)(const char *function, const weft_expansion *expansion, size_t *bytes);
     /* The steps from `first` on that it has submitted; 0: none; -1: none, with the error kept. tensors[]: by number. */
     int (*run)(const weft_expansion *expansion, size_t first, const weft_call *composite, weft_tensor_impl *const tensors[]);
     void (*free)(weft_joined *joined);
@@ -49,8 +50,8 @@ void weft_step_scalars(const weft_call *step, const weft_call *composite, double
 /* The expansion of a call with these inputs, cached or new, until it is released; NULL with the error
  * kept: the call is refused. */
 weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *const inputs[]);
-/* Finds the steps of a cached one that become tasks together. False with the error kept. */
-bool weft_expansion_join(weft_expansion *expansion);
+/* Finds the steps of a cached one that become tasks together, if the cache has room for them. False with the error kept. */
+bool weft_expansion_join(const char *function, weft_expansion *expansion);
 /* May be NULL. */
 void weft_expansion_release(weft_expansion *expansion);
 /* weft_meet_layout() for all layouts of a cached one. */

@@ -210,13 +210,16 @@ static int count_states(const weft_optimizer_options *o)
     return (row >= 0 ? states_of_row[row] : o->kind == WEFT_OPTIMIZER_SGD ? o->momentum != 0 : 2) + o->master_weights;
 }
 
+/* Fields of version 0.2, before those that were added later. */
+enum { FIRST_FIELDS = offsetof(weft_optimizer_options, master_weights) };
+
 static bool take_options(const char *function, weft_optimizer_options *o, const weft_optimizer_options *given)
 {
     if (given == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "options is NULL");
         return false;
     }
-    return WEFT_TAKE_OPTIONS(function, o, given) && check_kind(function, (int64_t)o->kind) &&
+    return weft_check_options(function, o, sizeof(*o), given, given->size, FIRST_FIELDS) && check_kind(function, (int64_t)o->kind) &&
            weft_check_not_negative(function, "learning_rate", o->learning_rate) &&
            weft_check_not_negative(function, "weight_decay", o->weight_decay) &&
            weft_check_beta(function, "beta1", o->beta1) && weft_check_beta(function, "beta2", o->beta2) &&

@@ -94,14 +94,14 @@ static bool check_parameter(const weft_stepping *s, int i)
     return parameter != NULL;
 }
 
-/* A master has more digits than its parameter, of 16 bits, or the same type. */
+/* A master is f32, or f64; f64 if its parameter is. */
 static bool check_master(const weft_stepping *s, int list, int i)
 {
     const weft_dtype master = weft_layout_of(s->states[list][i])->dtype, own = weft_layout_of(s->parameters[i])->dtype;
     const bool wide = (master == WEFT_F32 && own != WEFT_F64) || master == WEFT_F64;
     if (!wide) {
-        weft_fail(WEFT_ERR_DTYPE, s->function, "%s[%d] is %s, expected f32 or f64, and no less than parameters[%d], %s",
-                  s->state_names[list], i, weft_dtype_name(master), i, weft_dtype_name(own));
+        weft_fail(WEFT_ERR_DTYPE, s->function, "%s[%d] is %s, expected %s: parameters[%d] is %s",
+                  s->state_names[list], i, weft_dtype_name(master), own == WEFT_F64 ? "f64" : "f32 or f64", i, weft_dtype_name(own));
     }
     return wide;
 }

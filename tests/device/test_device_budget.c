@@ -1,5 +1,5 @@
-/* What a step of examples/transformer_lm.c, by calls and captured, asks of a device once it has settled: launches, synchronisations,
- * copied bytes; no memory. Linked with the example, and -Wl,--wrap=main,--wrap=weft_clip_grad_norm,--wrap=weft_graph_call.
+/* A step of examples/transformer_lm.c, by calls and captured, asks a device for few launches, synchronisations and copied bytes once it has
+ * settled, and for no memory. Linked with the example, and -Wl,--wrap=main,--wrap=weft_clip_grad_norm,--wrap=weft_graph_call.
  *
  * Arguments: a text to learn. */
 #include <setjmp.h>

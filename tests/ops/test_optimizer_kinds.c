@@ -1,8 +1,12 @@
 /* weft_optimizer_step() against the formulas of the papers as plain loops in double precision, element by element: random
  * lists of parameters, layouts, types, options; and its arguments. */
+#include "runtime/runtime.h"
+#include "tensor/regions.h"
+
 #include "optimizer_scene.h"
 
 #include <math.h>
+#include <stddef.h>
 
 #define NUM_KINDS (WEFT_OPTIMIZER_LION + 1)
 
@@ -188,7 +192,7 @@ static void case_kind(weft_optimizer kind)
     const int before = below(2) ? 0 : 20; /* then RAdam divides */
     weft_tensor *listed[SCENE_LISTS * MAX_ITEMS], **masters = &listed[states * s.n];
     for (int k = 0; k < lists; k++) {
-        for (int i = 0; i < s.n; i++) { /* of a 32 bit parameter a copy, not the parameter */
+        for (int i = 0; i < s.n; i++) { /* the master of a 32 bit parameter is a copy, not the parameter */
             listed[k * s.n + i] = k < states && k < SCENE_STATES
                                       ? s.states[k][i]
                                       : weft_add_scalar(weft_to_type(s.parameters[i], s.items[i].state_type), 0);
@@ -312,6 +316,133 @@ static void test_arguments(void **state)
     finish();
 }
 
+/* Programs that know no masters have none: what lies after their options is not read. */
+static void test_older_options(void **state)
+{
+    (void)state;
+    start_with_mesh();
+    weft_scope_begin();
+    weft_optimizer_options o = of_kind(WEFT_OPTIMIZER_SGD);
+    const size_t sizes[] = { sizeof(o), offsetof(weft_optimizer_options, master_weights), 0 };
+    o.master_weights = true;
+    for (int i = 0; i < 3; i++) {
+        o.size = sizes[i];
+        weft_tensor *p = weft_ones(WEFT_F32, 1, (int64_t[]){ 4 }, NULL, NULL), *g = weft_ones_like(p);
+        assert_int_equal(weft_optimizer_states(&o), i == 0);
+        assert_int_equal(weft_optimizer_step(1, &p, &g, NULL, 1, &o), i == 0 ? WEFT_ERR_INVALID : WEFT_OK);
+        weft_clear_error();
+    }
+    o.size = sizes[1] - 1;
+    assert_int_equal(weft_optimizer_states(&o), 0);
+    assert_error(WEFT_ERR_INVALID, "size");
+    weft_scope_end();
+    finish();
+}
+
+static void test_types_of_masters(void **state)
+{
+    (void)state;
+    start_with_mesh();
+    weft_scope_begin();
+    static const weft_dtype types[] = { WEFT_F64, WEFT_F32, WEFT_BF16, WEFT_F16, WEFT_I32, WEFT_C64, WEFT_F8_E4M3 };
+    weft_optimizer_options o = of_kind(WEFT_OPTIMIZER_SGD);
+    o.master_weights = true;
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < (int)(sizeof(types) / sizeof(types[0])); k++) {
+            weft_tensor *p = weft_ones(types[i], 1, (int64_t[]){ 4 }, NULL, NULL), *g = weft_ones_like(p);
+            weft_tensor *master = weft_add_scalar(weft_ones(WEFT_F32, 1, (int64_t[]){ 4 }, NULL, NULL), 0);
+            master = weft_to_type(master, types[k]);
+            const bool right = types[k] == WEFT_F64 || (types[k] == WEFT_F32 && types[i] != WEFT_F64);
+            assert_int_equal(weft_optimizer_step(1, &p, &g, &master, 1, &o), right ? WEFT_OK : WEFT_ERR_DTYPE);
+            assert_true(right || strstr(weft_last_error(), "states[0] is ") != NULL);
+            weft_clear_error();
+        }
+    }
+    weft_scope_end();
+    finish();
+}
+
+/* Scaled losses: 64 steps of 2^-14 in f16, where nothing lies between 1 - 2^-11 and 1; one more, of infinite gradients, is skipped. */
+static void test_masters_of_scaled_losses(void **state)
+{
+    (void)state;
+    start_with_mesh();
+    weft_scope_begin();
+    weft_loss_scaler scaler = WEFT_LOSS_SCALER_DEFAULT;
+    scaler.scale = 1024;
+    weft_optimizer_options o = of_kind(WEFT_OPTIMIZER_SGD);
+    o.learning_rate = 0x1p-4;
+    o.master_weights = true;
+    weft_tensor *p = weft_ones(WEFT_F16 | WEFT_WITH_GRAD, 1, (int64_t[]){ 4 }, NULL, NULL);
+    weft_tensor *master = weft_to_type(weft_detach(p), WEFT_F32);
+    float values[2][4];
+    for (int step = 1; step <= 65; step++) {
+        bool finite = step == 2;
+        weft_tensor *small = weft_to_type(weft_scale(p, step == 2 ? 60000 : 0x1p-10), WEFT_F32);
+        assert_int_equal(weft_backward(weft_scale_loss(&scaler, weft_sum(small, WEFT_ALL_DIMS, false)), NULL), WEFT_OK);
+        weft_tensor *g = weft_grad(p);
+        assert_int_equal(weft_unscale_gradients(&scaler, 1, &g, &finite), WEFT_OK);
+        assert_true(finite == (step != 2));
+        if (finite) {
+            assert_int_equal(weft_optimizer_step(1, &p, &g, &master, step, &o), WEFT_OK);
+        }
+        assert_int_equal(weft_zero_grad(1, &p), WEFT_OK);
+        assert_int_equal(weft_to_host(weft_to_type(weft_detach(p), WEFT_F32), values[0], sizeof(values[0])), WEFT_OK);
+        assert_int_equal(weft_to_host(master, values[1], sizeof(values[1])), WEFT_OK);
+        const float expected = 1 - (float)(step == 1 ? 1 : step - 1) * 0x1p-14F;
+        assert_true(values[1][0] == expected && values[1][3] == expected && values[0][0] == (float)rounded(WEFT_F16, expected));
+    }
+    assert_true(scaler.scale == 512 && values[0][3] == 1 - 0x1p-8F);
+    weft_scope_end();
+    finish();
+}
+
+/* Tasks of a step of three small parameters, or of the first of them, whose results are checked. */
+static uint64_t tasks_of(int n, const weft_optimizer_options *o)
+{
+    weft_tensor *p[3], *g[3];
+    for (int k = 0; k < 3; k++) {
+        p[k] = weft_ones(WEFT_F32, 1, (int64_t[]){ 4 }, NULL, NULL);
+        g[k] = weft_ones_like(p[k]);
+    }
+    weft_counters before, after;
+    assert_int_equal(weft_get_counters(&before, sizeof(before)), WEFT_OK);
+    assert_int_equal(weft_optimizer_step(n, p, g, NULL, 1, o), WEFT_OK);
+    assert_int_equal(weft_get_counters(&after, sizeof(after)), WEFT_OK);
+    for (int k = 0; k < 3; k++) {
+        float values[4];
+        assert_int_equal(weft_to_host(p[k], values, sizeof(values)), WEFT_OK);
+        assert_true(values[0] == (k < n ? 0.5F : 1) && values[3] == values[0]);
+    }
+    return after.tasks - before.tasks;
+}
+
+/* The steps of small parameters are one task for each rank if the cache has room for that, within its budget. */
+static void test_room_for_tasks(void **state)
+{
+    (void)state;
+    start_with_mesh();
+    weft_scope_begin();
+    weft_optimizer_options o = of_kind(WEFT_OPTIMIZER_SGD);
+    o.learning_rate = 0.5;
+    const size_t budget = weft_runtime.call_cache.budget;
+    const uint64_t ranks = tasks_of(1, &o);
+    bool apart = false, together = weft_is_strict() || weft_runtime.task_cache == WEFT_TASK_CACHE_OFF;
+    for (int i = 0; i < 40; i++) {
+        weft_lru_clear(&weft_runtime.call_cache);
+        weft_runtime.call_cache.budget = (size_t)i * 400;
+        const uint64_t tasks = tasks_of(3, &o);
+        assert_true(tasks == ranks || tasks == 3 * ranks);
+        apart = apart || tasks == 3 * ranks;
+        together = together || tasks == ranks;
+        assert_true(weft_runtime.call_cache.bytes <= weft_runtime.call_cache.budget);
+    }
+    weft_runtime.call_cache.budget = budget;
+    assert_true(apart && together);
+    weft_scope_end();
+    finish();
+}
+
 /* Steps too small for 16 bits add up in the masters: as many steps as f32 needs, and none of them without. */
 static void test_masters_keep_small_steps(void **state)
 {
@@ -403,7 +534,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_older_options),
+        cmocka_unit_test(test_types_of_masters),
         cmocka_unit_test(test_masters_keep_small_steps),
+        cmocka_unit_test(test_masters_of_scaled_losses),
+        cmocka_unit_test(test_room_for_tasks),
         cmocka_unit_test(test_extreme_gradients),
         cmocka_unit_test(test_equal_gradients),
     };

@@ -210,6 +210,7 @@ typedef struct submission {
     uint32_t *table;
     weft_cluster_args *args;
     size_t args_size;
+    const char *function; /* for messages */
 } submission;
 
 static int64_t pool_bytes(const weft_cluster_program *program)
@@ -284,7 +285,7 @@ static bool submit(const submission *s, int number)
     s->args->program = program;
     weft_single_task task = { .kernel = kernel(),
                               .name = "graph",
-                              .function = "weft_graph_call",
+                              .function = s->function,
                               .arguments = s->args,
                               .arguments_size = s->args_size,
                               .num_operands = num_operands(program),
@@ -311,15 +312,15 @@ static void give_back(const submission *s)
     weft_room_give_back(s->room);
 }
 
-bool weft_cluster_submit(weft_cluster *cluster, weft_tensor_impl *const tensors[], const double scalars[])
+bool weft_cluster_submit(const char *function, weft_cluster *cluster, weft_tensor_impl *const tensors[], const double scalars[])
 {
-    submission s = { .cluster = cluster, .tensors = tensors };
+    submission s = { .cluster = cluster, .tensors = tensors, .function = function };
     bool done = kernel() != WEFT_KERNEL_NONE && obtain_room(&s, scalars);
     for (int i = 0; i < cluster->num_programs && done; i++) {
         done = cluster->programs[i].steps.count == 0 || prepare(&s, i);
     }
     if (!done) {
-        weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for tasks");
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for tasks");
     }
     weft_runtime.operations += done;
     for (int i = 0; i < cluster->num_programs && done; i++) {

@@ -88,14 +88,16 @@ typedef struct weft_clusters {
 
 /* Builds the clusters of a trace, and brings calls that are fused next to each other: of small calls if `passes` has
  * WEFT_PASS_CLUSTER, fused ones if it has WEFT_PASS_FUSE (cluster_build.c). NULL with the error kept: no memory. */
-weft_clusters *weft_clusters_build(weft_graph_trace *trace, const bool is_promised[], unsigned passes);
+weft_clusters *weft_clusters_build(const char *function, weft_graph_trace *trace, const bool is_promised[], unsigned passes);
+/* Of its memory, without unused room. */
+size_t weft_clusters_bytes(const weft_clusters *clusters);
 /* May be NULL. */
 void weft_clusters_free(weft_clusters *clusters);
 void weft_cluster_release(weft_cluster *cluster);
 
 /* Submits a cluster's tasks on tensors with data, one for each of its values; scalars: WEFT_MAX_SCALARS of each call
  * (cluster.c). False with the error kept. */
-bool weft_cluster_submit(weft_cluster *cluster, weft_tensor_impl *const tensors[], const double scalars[]);
+bool weft_cluster_submit(const char *function, weft_cluster *cluster, weft_tensor_impl *const tensors[], const double scalars[]);
 
 /* Expansions' steps become clusters (joined.c). */
 void weft_joined_start(void);

@@ -275,7 +275,7 @@ static bool arrange(weft_cluster_building *b, weft_graph_trace *trace)
     return done;
 }
 
-weft_clusters *weft_clusters_build(weft_graph_trace *trace, const bool is_promised[], unsigned passes)
+weft_clusters *weft_clusters_build(const char *function, weft_graph_trace *trace, const bool is_promised[], unsigned passes)
 {
     size_t num_values = trace->values.count, num_nodes = trace->nodes.count;
     weft_clusters *clusters = calloc(1, sizeof(*clusters) + num_values * sizeof(bool));
@@ -303,9 +303,29 @@ weft_clusters *weft_clusters_build(weft_graph_trace *trace, const bool is_promis
         weft_clusters_free(clusters);
     }
     if (!done && !b.failed) {
-        weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for clusters of calls");
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for clusters of calls");
     }
     return done ? clusters : NULL;
+}
+
+static size_t bytes_of(const weft_cluster *cluster)
+{
+    size_t bytes = sizeof(*cluster) + (size_t)(2 * cluster->num_inputs + cluster->num_outputs) * sizeof(int) + cluster->arguments.count * 8;
+    for (int i = 0; i < cluster->num_programs; i++) {
+        const weft_cluster_program *program = &cluster->programs[i];
+        bytes += sizeof(*program) + program->operands.count * sizeof(weft_cluster_operand) +
+                 program->steps.count * sizeof(weft_cluster_step) + program->places.count * sizeof(weft_cluster_place);
+    }
+    return bytes;
+}
+
+size_t weft_clusters_bytes(const weft_clusters *clusters)
+{
+    size_t bytes = sizeof(*clusters) + clusters->num_values * sizeof(bool);
+    for (size_t i = 0; i < clusters->clusters.count; i++) {
+        bytes += sizeof(weft_cluster *) + bytes_of(((weft_cluster **)clusters->clusters.items)[i]);
+    }
+    return bytes;
 }
 
 void weft_clusters_free(weft_clusters *clusters)

@@ -71,14 +71,18 @@ static bool trace_steps(const tracing *t)
     return done;
 }
 
-/* All last values are wanted. */
-static bool build(const tracing *t)
+/* All last values are wanted. False with the error kept. */
+static bool build(const char *function, const tracing *t)
 {
     bool *promised = calloc(t->joined->tensors.count + 1, sizeof(*promised));
-    for (int i = 0; i < t->expansion->num_tensors && promised != NULL; i++) {
+    if (promised == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for clusters of calls");
+        return false;
+    }
+    for (int i = 0; i < t->expansion->num_tensors; i++) {
         promised[t->current[i]] = true;
     }
-    t->joined->clusters = promised == NULL ? NULL : weft_clusters_build(t->trace, promised, WEFT_PASS_CLUSTER);
+    t->joined->clusters = weft_clusters_build(function, t->trace, promised, WEFT_PASS_CLUSTER);
     free(promised);
     return t->joined->clusters != NULL;
 }
@@ -90,19 +94,19 @@ static void free_joined(weft_joined *joined)
     free(joined);
 }
 
-/* NULL with the error kept. */
-static weft_joined *make(const weft_expansion *expansion)
+static weft_joined *make(const char *function, const weft_expansion *expansion, size_t *bytes)
 {
     tracing t = { .expansion = expansion, .trace = weft_trace_new(), .joined = calloc(1, sizeof(weft_joined)) };
     t.current = calloc((size_t)expansion->num_tensors + 1, sizeof(*t.current));
     bool has_memory = t.trace != NULL && t.joined != NULL && t.current != NULL && trace_steps(&t);
-    bool done = has_memory && build(&t);
+    bool done = has_memory && build(function, &t);
     if (!has_memory) {
-        weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for clusters of calls");
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for clusters of calls");
     }
     if (!done && t.joined != NULL) {
         free_joined(t.joined);
     }
+    *bytes = done ? sizeof(*t.joined) + t.joined->tensors.count * sizeof(int) + weft_clusters_bytes(t.joined->clusters) : 0;
     weft_trace_free(t.trace);
     free(t.current);
     return done ? t.joined : NULL;
@@ -165,7 +169,7 @@ static int run(const weft_expansion *expansion, size_t first, const weft_call *c
         weft_step_scalars(steps[first + (size_t)i].call, composite, scalars + (size_t)i * WEFT_MAX_SCALARS);
     }
     int ran = choose_tensors(expansion->joined, cluster, tensors, chosen) ? count : 0;
-    if (ran > 0 && !(change(composite->function, cluster, chosen) && weft_cluster_submit(cluster, chosen, scalars))) {
+    if (ran > 0 && !(change(composite->function, cluster, chosen) && weft_cluster_submit(composite->function, cluster, chosen, scalars))) {
         ran = -1;
     }
     weft_runtime.operations += ran > 0 ? (uint64_t)ran - 1 : 0; /* as many as the calls alone */

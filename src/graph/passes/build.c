@@ -154,7 +154,7 @@ weft_graph_body *weft_body_build(const weft_graph_trace *recorded, const bool wa
     if (!done) {
         weft_fail(WEFT_ERR_NOMEM, "weft_graph_call", "no memory for passes over captured calls");
     } else if ((chosen & (WEFT_PASS_CLUSTER | WEFT_PASS_FUSE)) != 0) {
-        body->clusters = weft_clusters_build(body->trace, body->is_promised, chosen);
+        body->clusters = weft_clusters_build("weft_graph_call", body->trace, body->is_promised, chosen);
         done = body->clusters != NULL;
     }
     if (done) {

@@ -327,7 +327,7 @@ static bool submit_cluster(const executing *e, weft_cluster *cluster)
     double *scalars = (double *)(void *)room->memory;
     weft_tensor_impl **tensors = (weft_tensor_impl **)(void *)(scalars + num_scalars);
     find_scalars(e, cluster, scalars);
-    bool done = find_tensors(e, cluster, tensors) && weft_cluster_submit(cluster, tensors, scalars);
+    bool done = find_tensors(e, cluster, tensors) && weft_cluster_submit("weft_graph_call", cluster, tensors, scalars);
     for (int i = 0; i < (int)num_tensors && done; i++) {
         int value = i >= cluster->num_inputs ? cluster->values[i] : cluster->becomes[i];
         if (value >= 0) {
