@@ -170,8 +170,8 @@ WEFT_API int weft_optimizer_states(const weft_optimizer_options *options);
 
 /**
  * One step of any of these optimisers, in one pass over memory (with `maximize` another one negates the gradients, with `master_weights`
- * another one rounds). It is computed in the widest type of a parameter's tensors, at least WEFT_F32. WEFT_OPTIMIZER_SGD, ADAM and ADAMW have the
- * results of the functions above.
+ * another one rounds). It is computed in the widest type of a parameter's tensors, at least WEFT_F32.
+ * WEFT_OPTIMIZER_SGD, ADAM and ADAMW have the results of the functions above.
  *
  * \param states  weft_optimizer_states() lists of n tensors, one behind the other: state k of parameter i is
  *                states[k * n + i]. May be NULL if there are none
