@@ -10,6 +10,7 @@
  *
  * The libraries' calls block, and every process makes them in the same order. ScaLAPACK stores matrices by columns, weft by rows: a tensor
  * is the transposed matrix, so its rows are the eigenvectors. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,9 +99,16 @@ static int by_scalapack(weft_tensor *matrix, weft_tensor *vectors, int context, 
     int told_whole = 0, info;
     pdsyevd_("V", "L", &n, a.memory, &one, &one, a.descriptor, values, z.memory, &one, &one, z.descriptor, &told, &ask, &told_whole, &ask,
              &info);
-    const int size = (int)told + 64 * n, whole_size = told_whole; /* ScaLAPACK 2.2 tells too little for some grids */
+    const double wanted = told + 64.0 * n; /* ScaLAPACK 2.2 tells too little for some grids */
+    if (info != 0 || wanted > INT_MAX) {
+        fail("the work array of pdsyevd");
+    }
+    const int size = (int)wanted, whole_size = told_whole;
     double *work = malloc((size_t)size * sizeof(*work));
     int *whole_work = malloc((size_t)whole_size * sizeof(*whole_work));
+    if (work == NULL || whole_work == NULL) {
+        fail("no memory for pdsyevd");
+    }
     pdsyevd_("V", "L", &n, a.memory, &one, &one, a.descriptor, values, z.memory, &one, &one, z.descriptor, work, &size, whole_work,
              &whole_size, &info);
     free(work);

@@ -54,7 +54,7 @@ typedef struct weft_lapack {
     int (*qr_update)(bool adjoint, int rows, int k, int n, int first, int end, const void *panel, const void *t, void *a);
     /* Exchanges element first + i with element pivots[i] of each of `rows` rows, for i = 0, ..., count - 1. */
     void (*exchange_columns)(int rows, int n, int first, int count, const int64_t pivots[], void *a);
-    /* Of complex types alone. vectors: NULL for the values alone. i > 0: no convergence. */
+    /* Only complex types have it. vectors: NULL for the values alone. i > 0: no convergence. */
     int (*eig)(int n, const void *a, void *values, void *vectors);
 } weft_lapack;
 

@@ -154,7 +154,7 @@ WEFT_API weft_tensor *weft_pinv(weft_tensor *a, double rtol);
 /** The ranks of a [..., m, n], the number of singular values above rtol times the largest: [...], WEFT_I64. rtol as for weft_pinv(). */
 WEFT_API weft_tensor *weft_matrix_rank(weft_tensor *a, double rtol);
 /** The condition numbers of a [..., m, n], the largest singular value divided by the smallest: [...], real. That of a singular matrix is
- * large or infinite. A matrix without elements is WEFT_ERR_SHAPE. */
+ * large or infinite, that of a zero matrix infinite. A matrix without elements is WEFT_ERR_SHAPE. */
 WEFT_API weft_tensor *weft_cond(weft_tensor *a);
 /** The x that minimise |a x - b|, those of smallest norm if there are several: weft_pinv(a, rtol) times b. a [..., m, n] and
  * b [..., m, k] give [..., n, k]; a vector b [m] gives [..., n].

@@ -196,11 +196,18 @@ def eigh(x: Tensor, /, UPLO: str = "L") -> EighResult:
     return EighResult(values, made(second.value, "weft_eigh"))
 
 
-def eig(x: Tensor, /) -> EighResult:
+class EigResult(NamedTuple):
+    """What eig() returns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def eig(x: Tensor, /) -> EigResult:
     """Eigenvalues of any square matrix, complex and in no order, and eigenvectors, in columns."""
     second = c_void_p()
     values = made(_lib.weft_eig(tensor(x, "x"), byref(second)), "weft_eig")
-    return EighResult(values, made(second.value, "weft_eig"))
+    return EigResult(values, made(second.value, "weft_eig"))
 
 
 def eigvals(x: Tensor, /) -> Tensor:

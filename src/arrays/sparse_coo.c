@@ -10,7 +10,7 @@
 enum { BAD_RANK = WEFT_NUMBERS_OWN, BAD_POSITION, BAD_ROW, BAD_COLUMN, HEADER };
 /* The numbers that a rank tells all others. */
 enum { RANK_COUNT, RANK_DIGEST, RANK_NUMBERS };
-/* Those that it tells each holder: the coordinates that it has for it, as rows of the tensor of all. */
+/* Two numbers for each holder: the coordinates that it has for it, as rows of the tensor of all. */
 enum { RUN_FIRST, RUN_COUNT, RUN_NUMBERS };
 
 /* A coordinate that a rank holds. */

@@ -207,7 +207,8 @@ weft_tensor *weft_matrix_rank(weft_tensor *a, double rtol)
 static bool expand_cond(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor *s = weft_svd(call->inputs[0], NULL, NULL);
-    outputs[0] = s == NULL ? NULL : weft_div(weft_select(s, -1, 0), weft_select(s, -1, -1));
+    weft_tensor *ratio = s == NULL ? NULL : weft_div(weft_select(s, -1, 0), weft_select(s, -1, -1));
+    outputs[0] = ratio == NULL ? NULL : weft_masked_fill(ratio, weft_isnan(ratio), INFINITY); /* 0 / 0 of a zero matrix */
     return outputs[0] != NULL;
 }
 
@@ -219,7 +220,7 @@ static weft_tensor *scaled_pair(weft_tensor *u, weft_tensor *vh, int64_t i, weft
     return scaled == NULL || right == NULL ? NULL : weft_matmul(scaled, right);
 }
 
-/* That of s_1 / s_k: g (u_1 v_1^H - cond u_k v_k^H) / s_k. */
+/* The gradient of s_1 / s_k: g (u_1 v_1^H - cond u_k v_k^H) / s_k. */
 static bool gradient_of_cond(const weft_gradient *of)
 {
     weft_tensor *u, *vh, *s = weft_svd(of->call->inputs[0], &u, &vh), *least = s == NULL ? NULL : weft_select(s, -1, -1);

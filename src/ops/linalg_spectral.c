@@ -3,6 +3,11 @@
  * Algorithmic Differentiation, 2008. Intermediate tensors that could not be made are NULL, and so is what is made of them. */
 #include "ops/linalg.h"
 
+#include <string.h>
+
+#include "tensor/ghosts.h"
+#include "tensor/memory.h"
+
 static int64_t size_of(const weft_tensor *a, int from_end)
 {
     const weft_layout *layout = weft_layout_of(a);
@@ -125,12 +130,30 @@ static const weft_operation operation_qr = {
     .leads = true,
 };
 
+/* Whether the complete Q, [..., m, m], fits: nothing else bounds m. Dimensions that only matrices have are on each rank, unless ranks
+ * share one matrix. */
+static bool complete_fits(const char *function, weft_tensor *a)
+{
+    const weft_layout *layout = weft_layout_of(a);
+    const bool shared = weft_qr_is_shared(layout);
+    weft_placement placements[WEFT_MAX_DIMS];
+    int64_t shape[WEFT_MAX_DIMS];
+    memcpy(shape, layout->shape, (size_t)layout->ndim * sizeof(*shape));
+    shape[layout->ndim - 1] = shape[layout->ndim - 2];
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        const weft_placement p = layout->placements[m];
+        placements[m] = p.kind == WEFT_SHARD && (shared || p.dim < layout->ndim - 2) ? weft_shard(p.dim) : weft_replicate();
+    }
+    const weft_layout *q = weft_check_layout(function, layout->mesh, placements, layout->ndim, shape, layout->dtype);
+    return q != NULL && (!weft_has_values(weft_tensor_get(a)) || weft_check_memory(function, "a", 1, &q));
+}
+
 static weft_tensor *decompose(const char *function, bool complete, weft_tensor *a, weft_tensor **triangle)
 {
     if (triangle != NULL) {
         *triangle = NULL;
     }
-    return !weft_check_matrices(function, "a", a, false, 0)
+    return !weft_check_matrices(function, "a", a, false, 0) || (complete && !complete_fits(function, a))
                ? NULL
                : weft_dispatch_pair(&(weft_call){ .function = function,
                                                   .operation = &operation_qr,

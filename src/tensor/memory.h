@@ -5,7 +5,8 @@
 #include "runtime/runtime.h"
 
 /* Whether new tensors in these layouts fit each process's memory (weft_runtime.memory_bytes). The caller's own tensors do not count, and
- * a cut counts as even, so what fits is never refused. Depends on the layouts alone, and so is the same on all processes. WEFT_ERR_NOMEM,
+ * a cut counts as even. If all processes are on one machine, those that receive nothing leave their shares to the others. The answer is
+ * the same on all processes. WEFT_ERR_NOMEM,
  * kept, otherwise: the message names the argument `name`. */
 bool weft_check_memory(const char *function, const char *name, int count, const weft_layout *const layouts[]);
 

@@ -308,6 +308,8 @@ static void case_rank(void)
     assert_true(fabs(condition / (all[0] / all[least - 1]) - 1) < 1e-5 || (isinf(condition) && all[least - 1] == 0));
     assert_int_equal(weft_to_host(weft_matrix_rank(weft_zeros(type, 2, shape, mesh, NULL), -1), &rank, sizeof(rank)), WEFT_OK);
     assert_int_equal(rank, 0);
+    assert_int_equal(weft_tensor_item(weft_to_type(weft_cond(weft_zeros(type, 2, shape, mesh, NULL)), WEFT_F64), &condition), WEFT_OK);
+    assert_true(isinf(condition));
 }
 
 static void case_svd(void)

@@ -98,7 +98,7 @@ static void test_shared(void)
     }
 }
 
-/* Of a tall matrix whose rows ranks share, of one without columns, and no gradient but of wide ones. */
+/* A tall matrix whose rows ranks share, one without columns, and a gradient only for wide ones. */
 static void test_complete(void)
 {
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 2 }, NULL);
