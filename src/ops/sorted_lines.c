@@ -1,7 +1,7 @@
 /* Sorting of a line in parts. Each rank sorts its own part. The ranks find the key at each border of parts together, a digit of some bits
- * after the other from the highest on, by counting the elements with smaller keys: exactly, as no sample would. Then each element goes once to the rank
- * that it belongs to, which merges the sorted runs that it gets. Of elements with the key of a border, those of earlier ranks come
- * first, as in a stable sort of the whole line.
+ * after the other from the highest on, by counting the elements with smaller keys: exactly, as no sample would. Then each element goes
+ * once to the rank that it belongs to, which merges the sorted runs that it gets. Of elements with the key of a border, those of earlier
+ * ranks come first, as in a stable sort of the whole line.
  *
  * The steps are local regions but for one: the number of elements between two ranks decides which messages there are, so the program
  * waits for these numbers, two for each border and rank. */
@@ -52,7 +52,13 @@ static weft_sorted_part part_of(const weft_local_call *call)
     const weft_local_tensor *in = &call->inputs[0];
     const cuts *c = call->context;
     return (weft_sorted_part){
-        .dtype = in->dtype, .descending = c->descending, .count = in->count, .values = in->data, .step = 1, .first = in->offset[0], .sorted_step = 1
+        .dtype = in->dtype,
+        .descending = c->descending,
+        .count = in->count,
+        .values = in->data,
+        .step = 1,
+        .first = in->offset[0],
+        .sorted_step = 1,
     };
 }
 
@@ -210,7 +216,8 @@ static void merge_part(const weft_local_call *call)
 
 /* Calls a region with the cuts as its context. False with the error kept. */
 static bool run(const line *l, weft_local_function function, int num_inputs, weft_tensor *const inputs[],
-                const weft_placement *const in_placements[], int num_outputs, const weft_local_output descriptions[], weft_tensor *outputs[])
+                const weft_placement *const in_placements[], int num_outputs, const weft_local_output descriptions[],
+                weft_tensor *outputs[])
 {
     const weft_local_map_options options = { .name = l->function,
                                              .mesh = l->layout->mesh->handle,
