@@ -104,8 +104,14 @@ static void add_turns(const counts *c)
 void weft_kernel_count(const weft_kernel_call *call)
 {
     const weft_view *in = &call->inputs[0];
-    counts c = { .call = call, .out = weft_view_row(&call->output, 0, NULL), .bins = call->output.extent[0] };
+    counts c;
+    c.call = call;
+    c.out = weft_view_row(&call->output, 0, NULL);
+    c.bins = call->output.extent[0];
     c.few = c.bins <= FEW_BINS;
+    for (int turn = 0; turn < TURNS && c.few; turn++) {
+        memset(c.turns[turn], 0, (size_t)(c.bins + 1) * sizeof(*c.turns[turn]));
+    }
     if (call->first) {
         memset(c.out, 0, (size_t)c.bins * sizeof(*c.out));
     }

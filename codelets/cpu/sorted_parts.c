@@ -14,7 +14,7 @@ static uint64_t flip_of(const weft_sorted_part *p)
 
 static const char *value_at(const weft_sorted_part *p, int64_t i)
 {
-    return (const char *)p->values + (size_t)i * weft_dtype_size(p->dtype);
+    return (const char *)p->values + (size_t)(i * p->step) * weft_dtype_size(p->dtype);
 }
 
 /* ---- keys alone ---------------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static bool load_bare_keys(const weft_sorted_part *p, uint64_t keys[])
     bool ambiguous = false;
     for (int64_t first = 0, n; first < p->count && !ambiguous; first += n) {
         n = p->count - first < WEFT_SORT_BLOCK ? p->count - first : WEFT_SORT_BLOCK;
-        weft_sort_keys(p->dtype, value_at(p, first), 1, n, flip_of(p), keys + first);
+        weft_sort_keys(p->dtype, value_at(p, first), p->step, n, flip_of(p), keys + first);
         for (int64_t i = first; i < first + n && !whole; i++) { /* not vectorised */
             ambiguous |= keys[i] == zero || keys[i] == nan;
         }
@@ -54,7 +54,7 @@ static void load_entries(const weft_sorted_part *p, weft_sort_entry entries[])
     for (int64_t first = 0, n; first < p->count; first += n) {
         uint64_t keys[WEFT_SORT_BLOCK];
         n = p->count - first < WEFT_SORT_BLOCK ? p->count - first : WEFT_SORT_BLOCK;
-        weft_sort_keys(p->dtype, value_at(p, first), 1, n, flip_of(p), keys);
+        weft_sort_keys(p->dtype, value_at(p, first), p->step, n, flip_of(p), keys);
         for (int64_t i = 0; i < n; i++) {
             entries[first + i] = (weft_sort_entry){ keys[i], first + i };
         }
@@ -67,29 +67,39 @@ static void store(const weft_sorted_part *p, int64_t n, const weft_sort_entry so
     const size_t size = weft_dtype_size(p->dtype);
     char *to = p->sorted;
     for (int64_t i = 0; i < n && size == 8; i++) { /* not vectorised */
-        memcpy(to + 8 * i, (const char *)p->values + 8 * sorted[i].place, 8);
+        memcpy(to + 8 * i * p->sorted_step, (const char *)p->values + 8 * sorted[i].place * p->step, 8);
     }
     for (int64_t i = 0; i < n && size != 8; i++) { /* not vectorised */
-        memcpy(to + (size_t)i * size, value_at(p, sorted[i].place), size);
+        memcpy(to + (size_t)(i * p->sorted_step) * size, value_at(p, sorted[i].place), size);
     }
     for (int64_t i = 0; i < n && p->indices != NULL; i++) { /* not vectorised */
-        p->indices[i] = given != NULL ? given[sorted[i].place] : p->first + sorted[i].place;
+        p->indices[i * p->sorted_step] = given != NULL ? given[sorted[i].place] : p->first + sorted[i].place;
     }
+}
+
+size_t weft_sort_room(int64_t count)
+{
+    return (2 * (size_t)count + 1) * sizeof(weft_sort_entry);
+}
+
+void weft_sort_part_in(const weft_sorted_part *p, int64_t wanted, void *room)
+{
+    weft_sort_entry *entries = room;
+    load_entries(p, entries);
+    store(p, wanted, weft_first_entries(entries, entries + p->count, p->count, wanted), NULL);
 }
 
 bool weft_sort_part(const weft_sorted_part *p, int64_t wanted)
 {
-    if (p->indices == NULL && wanted > p->count / 16 && p->count > WEFT_SORT_FEW && sort_bare(p, wanted)) {
+    if (p->indices == NULL && p->sorted_step == 1 && wanted > p->count / 16 && p->count > WEFT_SORT_FEW && sort_bare(p, wanted)) {
         return true;
     }
-    weft_sort_entry *entries = malloc((2 * (size_t)p->count + 1) * sizeof(*entries));
-    if (entries == NULL) {
-        return false;
+    void *room = malloc(weft_sort_room(p->count));
+    if (room != NULL) {
+        weft_sort_part_in(p, wanted, room);
     }
-    load_entries(p, entries);
-    store(p, wanted, weft_first_entries(entries, entries + p->count, p->count, wanted), NULL);
-    free(entries);
-    return true;
+    free(room);
+    return room != NULL;
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------- */
@@ -126,7 +136,7 @@ static weft_sort_entry *merge_all(weft_sort_entry *entries, weft_sort_entry *oth
 
 bool weft_merge_runs(const weft_sorted_part *p, int64_t num_runs, const int64_t starts[], const int64_t given[])
 {
-    weft_sort_entry *entries = malloc((2 * (size_t)p->count + 1) * sizeof(*entries));
+    weft_sort_entry *entries = malloc(weft_sort_room(p->count));
     if (entries == NULL) {
         return false;
     }

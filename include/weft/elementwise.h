@@ -65,7 +65,7 @@ WEFT_API weft_tensor *weft_logaddexp2(weft_tensor *a, weft_tensor *b); /**< log2
 /** The zeta function of Hurwitz: the sum of (b + k)^-a for k = 0, 1, ...; NaN if a is less than 1, or b below 0 and a not
  * whole. Only b has a gradient. */
 WEFT_API weft_tensor *weft_zeta(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_heaviside(weft_tensor *a, weft_tensor *b); /**< 0 below 0, 1 above, b where a is 0 */
+WEFT_API weft_tensor *weft_heaviside(weft_tensor *a, weft_tensor *b); /**< 0 below 0, 1 above, b where a is 0; there the gradient is b's */
 /** The greatest common divisor, and the least common multiple, both at least 0; integers. gcd(0, 0) and lcm(a, 0) are 0. \{ */
 WEFT_API weft_tensor *weft_gcd(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_lcm(weft_tensor *a, weft_tensor *b);

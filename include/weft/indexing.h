@@ -145,7 +145,10 @@ WEFT_API weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes);
 /**
  * Sort along `dim`, stable, ascending or descending; NaN counts as the largest value. `*indices` receives the index of each value, WEFT_I64,
  * as a second new tensor; NULL on error. `indices` may be NULL. weft_argsort() returns only the indices. A sharded dimension is gathered first,
- * but a vector of 65,536 elements or more is sorted in its shards, and BLOCKS for their borders (docs/tensors.md, "Sorting"). \{
+ * and the results are replicated along it. But a vector of 65,536 elements or more is sorted in its shards: the results have its layout, and
+ * the call BLOCKS for the borders between them. In captured graphs, in predictions, without data and with devices it is gathered as well
+ * (docs/tensors.md, "Sorting"): weft_redistribute() the results where later calls need one layout. WEFT_ERR_LAYOUT in a strict region
+ * that elements would have to move in. \{
  */
 WEFT_API weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **indices);
 WEFT_API weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending);

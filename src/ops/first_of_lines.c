@@ -5,13 +5,14 @@
 
 #include <weft/local_map.h>
 
-#include "call/context.h"
 #include "codelets/sorted_parts.h"
 #include "comm/check_spmd.h"
+#include "ops/line_parts.h"
 #include "ops/sorted_lines.h"
-#include "tensor/state.h"
 
-/* What tasks know. */
+enum { LEAST_PART = 64 }; /* shorter parts take longer to order twice than to bring together */
+
+/* The context of tasks. */
 typedef struct wish {
     int dim;
     bool largest;
@@ -34,64 +35,34 @@ static box_lines lines_of(const weft_local_tensor *t, int dim)
     return lines;
 }
 
-static void copy_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n, size_t size)
-{
-    for (int64_t i = 0; i < n; i++) {
-        memcpy(to + (size_t)(i * to_step) * size, from + (size_t)(i * from_step) * size, size);
-    }
-}
-
-/* A line's elements and the first ones of its order, one after the other. */
-typedef struct line_room {
-    char *values, *sorted;
-    int64_t *indices;
-} line_room;
-
-/* `at`: the number of the line's first element among those of its input, and of its output. False: no memory. */
-static bool first_of_line(const weft_local_call *call, const line_room *room, const int64_t at[2], int64_t inner)
+static void first_of_part(const weft_local_call *call)
 {
     const weft_local_tensor *in = &call->inputs[0], *out = call->outputs;
     const wish *w = call->context;
-    const size_t size = weft_dtype_size(in->dtype);
-    const int64_t wanted = out[0].extent[w->dim];
-    copy_elements(room->values, 1, (const char *)in->data + (size_t)at[0] * size, inner, in->extent[w->dim], size);
-    const weft_sorted_part p = { .dtype = in->dtype,
-                                 .descending = w->largest,
-                                 .count = in->extent[w->dim],
-                                 .values = room->values,
-                                 .first = in->offset[w->dim],
-                                 .sorted = room->sorted,
-                                 .indices = room->indices };
-    const bool done = weft_sort_part(&p, wanted);
-    if (done) {
-        copy_elements((char *)out[0].data + (size_t)at[1] * size, inner, room->sorted, 1, wanted, size);
-        copy_elements((char *)out[1].data + (size_t)at[1] * sizeof(int64_t), inner, (const char *)room->indices, 1, wanted,
-                      sizeof(int64_t));
-    }
-    return done;
-}
-
-static void first_of_part(const weft_local_call *call)
-{
-    const weft_local_tensor *out = call->outputs;
-    const wish *w = call->context;
-    const box_lines from = lines_of(&call->inputs[0], w->dim), to = lines_of(out, w->dim);
-    const size_t size = weft_dtype_size(out->dtype), length = (size_t)from.length + 1;
-    char *memory = malloc(length * (2 * size + sizeof(int64_t)));
-    const line_room room = { memory + length * sizeof(int64_t), memory + length * (sizeof(int64_t) + size), (int64_t *)(void *)memory };
-    bool done = memory != NULL;
-    for (int64_t outer = 0; outer < to.outer && done; outer++) {
-        for (int64_t j = 0; j < to.inner && done; j++) {
-            const int64_t at[2] = { outer * from.length * from.inner + j, outer * to.length * to.inner + j };
-            done = first_of_line(call, &room, at, to.inner);
+    const box_lines from = lines_of(in, w->dim), to = lines_of(out, w->dim);
+    const size_t size = weft_dtype_size(out->dtype);
+    void *room = malloc(weft_sort_room(from.length));
+    for (int64_t outer = 0; outer < to.outer && room != NULL; outer++) {
+        for (int64_t j = 0; j < to.inner; j++) {
+            const int64_t at = outer * from.length * from.inner + j, result = outer * to.length * to.inner + j;
+            const weft_sorted_part p = { .dtype = in->dtype,
+                                         .descending = w->largest,
+                                         .count = from.length,
+                                         .values = (const char *)in->data + (size_t)at * size,
+                                         .step = from.inner,
+                                         .first = in->offset[w->dim],
+                                         .sorted = (char *)out[0].data + (size_t)result * size,
+                                         .indices = (int64_t *)out[1].data + result,
+                                         .sorted_step = to.inner };
+            weft_sort_part_in(&p, to.length, room);
         }
     }
-    free(memory);
-    if (!done) {
+    if (room == NULL) {
         weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory to order %lld elements", (long long)from.length);
         memset(out[0].data, 0, (size_t)out[0].count * size);
         memset(out[1].data, 0, (size_t)out[1].count * sizeof(int64_t));
     }
+    free(room);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------------------------------- */
@@ -100,7 +71,8 @@ bool weft_takes_first(const weft_tensor *a, int dim, int64_t k)
 {
     const weft_layout *layout = weft_layout_of(a);
     const int mesh_dim = layout->ndim == 0 ? -1 : weft_cutting_dim(layout, dim);
-    return mesh_dim >= 0 && k > 0 && k <= layout->shape[dim] / (4 * layout->mesh->shape[mesh_dim]) && weft_works_in_parts(a);
+    const int64_t part = mesh_dim < 0 ? 0 : layout->shape[dim] / layout->mesh->shape[mesh_dim];
+    return part >= LEAST_PART && k > 0 && k <= part / 4 && weft_works_in_parts(a);
 }
 
 /* The cut of the first k elements of each part, of which there may be fewer; *size: of all. An invalid one with the error kept. */

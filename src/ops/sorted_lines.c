@@ -1,7 +1,7 @@
 /* Sorting of a line in parts. Each rank sorts its own part. The ranks find the key at each border of parts together, a digit of some bits
- * after the other from the highest on, by counting the elements with smaller keys: exactly, as no sample would. Then each element goes once to the rank
- * that it belongs to, which merges the sorted runs that it gets. Of elements with the key of a border, those of earlier ranks come
- * first, as in a stable sort of the whole line.
+ * after the other from the highest on, by counting the elements with smaller keys: exactly, as no sample would. Then each element goes
+ * once to the rank that it belongs to, which merges the sorted runs that it gets. Of elements with the key of a border, those of earlier
+ * ranks come first, as in a stable sort of the whole line.
  *
  * The steps are local regions but for one: the number of elements between two ranks decides which messages there are, so the program
  * waits for these numbers, two for each border and rank. */
@@ -14,20 +14,21 @@
 
 #include "arrays/arrays.h"
 #include "arrays/row_moves.h"
-#include "call/context.h"
 #include "codelets/sorted_parts.h"
 #include "comm/check_spmd.h"
-#include "tensor/ghosts.h"
+#include "ops/line_parts.h"
 #include "tensor/state.h"
 
 enum {
-    BITS = 8, FEW_BITS = 4, FEW_PARTS = 16, /* of a digit: each takes a reduction, of 2^bits numbers for each border */
+    BITS = 8,     /* of a digit; each digit takes a reduction, of 2^bits numbers for each border */
+    FEW_BITS = 4, /* of a digit with more than FEW_PARTS parts */
+    FEW_PARTS = 16,
     BELOW = 0, EQUAL, NUMBERS, /* of a part and a border: elements with keys below that of the border, and with that key */
     LEAST_LENGTH = 1 << 16,    /* shorter lines take longer to agree on than to bring together */
-    MOST_PARTS = 1 << 16
+    MOST_PARTS = 2048          /* of which each rank has a table of parts^2 * NUMBERS numbers: 64 MiB */
 };
 
-/* What tasks know. There is a border behind each part but the last. */
+/* The context of tasks. There is a border behind each part but the last. */
 typedef struct cuts {
     bool descending;
     int bits, shift; /* of the digit that is being found */
@@ -51,7 +52,13 @@ static weft_sorted_part part_of(const weft_local_call *call)
     const weft_local_tensor *in = &call->inputs[0];
     const cuts *c = call->context;
     return (weft_sorted_part){
-        .dtype = in->dtype, .descending = c->descending, .count = in->count, .values = in->data, .first = in->offset[0]
+        .dtype = in->dtype,
+        .descending = c->descending,
+        .count = in->count,
+        .values = in->data,
+        .step = 1,
+        .first = in->offset[0],
+        .sorted_step = 1,
     };
 }
 
@@ -186,11 +193,12 @@ static void merge_part(const weft_local_call *call)
     const cuts *c = call->context;
     const int64_t *all = call->inputs[1].data, *given = call->num_inputs > 2 ? call->inputs[2].data : NULL;
     const int64_t part = part_at(c, call->outputs[0].offset[0]);
-    int64_t *starts = malloc((2 * (size_t)c->parts + 1) * sizeof(*starts)), *places = starts + c->parts + 1;
+    int64_t *starts = malloc((2 * (size_t)c->parts + 1) * sizeof(*starts));
     if (starts == NULL) {
         lacks_memory(call);
         return;
     }
+    int64_t *places = starts + c->parts + 1;
     find_places(c, all, part - 1, places);
     memcpy(starts + 1, places, (size_t)c->parts * sizeof(*starts));
     find_places(c, all, part, places);
@@ -208,7 +216,8 @@ static void merge_part(const weft_local_call *call)
 
 /* Calls a region with the cuts as its context. False with the error kept. */
 static bool run(const line *l, weft_local_function function, int num_inputs, weft_tensor *const inputs[],
-                const weft_placement *const in_placements[], int num_outputs, const weft_local_output descriptions[], weft_tensor *outputs[])
+                const weft_placement *const in_placements[], int num_outputs, const weft_local_output descriptions[],
+                weft_tensor *outputs[])
 {
     const weft_local_map_options options = { .name = l->function,
                                              .mesh = l->layout->mesh->handle,
@@ -247,19 +256,46 @@ static weft_tensor *find_numbers(const line *l, weft_tensor *sorted)
 
 /* ---- the exchange -------------------------------------------------------------------------------------------------- */
 
-/* Moves between hosted ranks and others, of a piece of a part. */
-static bool add_moves(const line *l, weft_vec *moves, int64_t source, int64_t target, const weft_row_move *piece)
+/* The ranks of the mesh that differ in their coordinate along mesh_dim alone lie at positions base, base + stride, and so on. */
+static int64_t stride_of(const line *l)
+{
+    int64_t stride = 1;
+    for (int d = l->mesh_dim + 1; d < l->layout->mesh->ndim; d++) {
+        stride *= l->layout->mesh->shape[d];
+    }
+    return stride;
+}
+
+/* The bases with a hosted rank among theirs, ascending. False: no memory. */
+static bool find_bases(const line *l, weft_vec *bases)
 {
     const weft_mesh_impl *mesh = l->layout->mesh;
+    const int64_t stride = stride_of(l), parts = l->cuts->parts;
     bool done = true;
-    for (int64_t i = 0; i < mesh->num_ranks && done; i++) {
-        int64_t coordinate[WEFT_MAX_DIMS];
-        weft_mesh_unravel(mesh, i, coordinate);
-        if (coordinate[l->mesh_dim] != source) {
-            continue;
+    for (int64_t first = 0; first < mesh->num_ranks && done; first += stride * parts) {
+        for (int64_t base = first; base < first + stride && done; base++) {
+            bool hosted = false;
+            for (int64_t part = 0; part < parts && !hosted; part++) {
+                hosted = weft_hosts(weft_mesh_rank_at(mesh, base + part * stride));
+            }
+            int64_t *added = hosted ? weft_vec_push(bases, sizeof(*added)) : NULL;
+            done = !hosted || added != NULL;
+            if (added != NULL) {
+                *added = base;
+            }
         }
-        coordinate[l->mesh_dim] = target;
-        const int from = weft_mesh_rank_at(mesh, i), to = weft_mesh_rank_at(mesh, weft_mesh_ravel(mesh, coordinate));
+    }
+    return done;
+}
+
+/* Moves between hosted ranks and others, of a piece of a part. */
+static bool add_moves(const line *l, const weft_vec *bases, weft_vec *moves, int64_t source, int64_t target, const weft_row_move *piece)
+{
+    const weft_mesh_impl *mesh = l->layout->mesh;
+    const int64_t *base = bases->items, stride = stride_of(l);
+    bool done = true;
+    for (size_t i = 0; i < bases->count && done; i++) {
+        const int from = weft_mesh_rank_at(mesh, base[i] + source * stride), to = weft_mesh_rank_at(mesh, base[i] + target * stride);
         if (weft_hosts(from) || weft_hosts(to)) {
             weft_row_move *added = weft_vec_push(moves, sizeof(*added));
             done = added != NULL;
@@ -277,19 +313,21 @@ static bool add_moves(const line *l, weft_vec *moves, int64_t source, int64_t ta
 static bool find_moves(const line *l, const int64_t all[], weft_vec *moves)
 {
     const cuts *c = l->cuts;
-    int64_t *begin = malloc(2 * (size_t)c->parts * sizeof(*begin)), *end = begin + c->parts;
-    bool done = begin != NULL;
+    weft_vec bases = { 0 };
+    int64_t *places = malloc(2 * (size_t)c->parts * sizeof(*places));
+    bool done = places != NULL && find_bases(l, &bases);
     for (int64_t target = 0; target < c->parts && done; target++) {
-        int64_t to = begin_of(c, target);
+        int64_t to = begin_of(c, target), *begin = places, *end = places + c->parts;
         find_places(c, all, target - 1, begin);
         find_places(c, all, target, end);
         for (int64_t source = 0; source < c->parts && done; source++) {
             const weft_row_move piece = { .from = begin_of(c, source) + begin[source], .to = to, .rows = end[source] - begin[source] };
-            done = piece.rows == 0 || add_moves(l, moves, source, target, &piece);
+            done = piece.rows == 0 || add_moves(l, &bases, moves, source, target, &piece);
             to += piece.rows;
         }
     }
-    free(begin);
+    weft_vec_free(&bases);
+    free(places);
     return done;
 }
 
@@ -339,25 +377,6 @@ void weft_sort_lines_from(int64_t length)
     weft_runtime.tensors->sorts_from = length;
 }
 
-int weft_cutting_dim(const weft_layout *layout, int dim)
-{
-    int found = -1, count = 0;
-    for (int d = 0; d < layout->mesh->ndim; d++) {
-        const bool is_cut = weft_layout_shards(layout, d, dim) && layout->mesh->shape[d] > 1;
-        found = is_cut ? d : found;
-        count += is_cut;
-    }
-    return count == 1 && !layout->has_partial && !layout->has_runs ? found : -1;
-}
-
-bool weft_works_in_parts(const weft_tensor *a)
-{
-    const weft_context *now = &weft_runtime.context;
-    const weft_layout *layout = weft_layout_of(a);
-    return (WEFT_TYPES_ALL & WEFT_TYPE_BIT(layout->dtype)) != 0 && layout->mesh->handle != NULL && now->steps == NULL && now->deferral == NULL && now->rehearsal == NULL &&
-           weft_runtime.world != WEFT_WORLD_FAKE && weft_has_values(weft_tensor_get(a)) && weft_runtime.devices.bytes == 0;
-}
-
 bool weft_sorts_line(const weft_tensor *a)
 {
     const weft_layout *layout = weft_layout_of(a);
@@ -365,37 +384,6 @@ bool weft_sorts_line(const weft_tensor *a)
     const int64_t chosen = weft_runtime.tensors->sorts_from;
     return dim >= 0 && layout->shape[0] >= (chosen > 0 ? chosen : LEAST_LENGTH) && layout->mesh->shape[dim] <= MOST_PARTS &&
            weft_works_in_parts(a);
-}
-
-weft_status weft_perform_in_parts(const weft_call *call, const weft_call_signature *signature, int num_outputs,
-                                  bool (*body)(const weft_call *call, weft_tensor *outputs[]), weft_tensor *outputs[])
-{
-    if (!weft_composite_open(call->function)) {
-        return weft_latest_status();
-    }
-    bool done = weft_check_spmd(signature);
-    const weft_context outer = weft_context_enter(weft_context_expanded());
-    done = done && body(call, outputs);
-    weft_context_leave(outer);
-    for (int i = 0; i < num_outputs; i++) {
-        outputs[i] = done ? weft_scope_keep(outputs[i]) : NULL;
-    }
-    weft_composite_close();
-    return done ? WEFT_OK : weft_latest_status();
-}
-
-bool weft_act_in_parts(const weft_call *call, weft_tensor **values, weft_tensor **indices)
-{
-    weft_tensor *outputs[2] = { NULL, NULL }, **wanted[2] = { values, indices };
-    weft_scope_begin();
-    bool done = weft_act(call, outputs) == WEFT_OK;
-    for (int i = 0; i < 2; i++) {
-        if (wanted[i] != NULL) {
-            *wanted[i] = done ? weft_scope_keep(outputs[i]) : NULL;
-        }
-    }
-    weft_scope_end_own();
-    return done;
 }
 
 /* False with the error kept. */

@@ -107,7 +107,9 @@ static weft_tensor *zeta_by_exponent(const weft_gradient *of)
 GRADIENTS(zeta, zeta_by_exponent(of), weft_mul(g, weft_neg(weft_mul(a, weft_zeta(weft_add_scalar(a, 1), b)))))
 BINARY(zeta, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(zeta, IN_0 | IN_1, IN_0 | IN_1))
 
-BINARY(heaviside, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, STEPS)
+/* A step of a, which has b in its place where a is 0. */
+GRADIENT_FUNCTION(heaviside, !weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_zero_where(weft_ne_scalar(a, 0), g)))
+BINARY(heaviside, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(heaviside, 0, IN_0))
 BINARY(gcd, WEFT_TYPES_INTEGER, WEFT_TYPE_PROMOTED, NOT_LINEAR, WEFT_GRADIENT_ZERO("integers"))
 BINARY(lcm, WEFT_TYPES_INTEGER, WEFT_TYPE_PROMOTED, NOT_LINEAR, WEFT_GRADIENT_ZERO("integers"))
 

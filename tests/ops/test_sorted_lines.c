@@ -203,6 +203,31 @@ static void test_in_a_graph(void **state)
     weft_graph_destroy(graph);
 }
 
+/* ---- strict regions ----------------------------------------------------------------------------------------------------- */
+
+/* Elements would move: refused by name, before any task. Replicas need no moves. */
+static void test_in_a_strict_region(void **state)
+{
+    (void)state;
+    const int64_t n = 256 * MAX_RANKS;
+    const weft_placement rows = weft_shard(0), whole = weft_replicate();
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ MAX_RANKS }, NULL);
+    weft_tensor *cut = weft_arange(WEFT_F64, 0, (double)n, 1, mesh, &rows), *all = weft_arange(WEFT_F64, 0, (double)n, 1, mesh, &whole);
+    weft_counters before, after;
+    weft_get_counters(&before, sizeof(before));
+    assert_int_equal(weft_region_begin("still", WEFT_REGION_STRICT), WEFT_OK);
+    for (int call = 0; call < 3; call++) {
+        assert_null(call == 0 ? weft_sort(cut, 0, true, NULL) : call == 1 ? weft_argsort(cut, 0, true) : weft_topk(cut, 2, 0, true, NULL));
+        assert_int_equal(weft_last_status(), WEFT_ERR_LAYOUT);
+        assert_non_null(strstr(weft_last_error(), "\"still\" a would be moved"));
+        weft_clear_error();
+    }
+    weft_get_counters(&after, sizeof(after));
+    assert_true(after.tasks == before.tasks);
+    assert_non_null(weft_sort(all, 0, true, NULL));
+    assert_int_equal(weft_region_end(), WEFT_OK);
+}
+
 /* ---- what moves ------------------------------------------------------------------------------------------------------ */
 
 /* Bytes that hosted ranks receive in a sort of 0 .. n - 1, of which each part's values go `steps` parts on. */
@@ -304,6 +329,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_whole_numbers, start, stop),
         cmocka_unit_test_setup_teardown(test_gradient, start, stop),
         cmocka_unit_test_setup_teardown(test_in_a_graph, start, stop),
+        cmocka_unit_test_setup_teardown(test_in_a_strict_region, start, stop),
         cmocka_unit_test_setup_teardown(test_bytes, start, stop),
         cmocka_unit_test_setup_teardown(test_first_ones, start, stop),
     };
