@@ -244,7 +244,8 @@ weft_status weft_hdf5_load(const char *path, int n, const char *const names[], w
     weft_file_call call = {
         .function = "weft_hdf5_load", .path = path, .n = n, .names = names, .tensors = tensors
     };
-    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call) || !weft_boxes_check_types(&call, "HDF5")) {
+    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call) ||
+        !weft_boxes_check_types(&call, "HDF5")) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();
     }

@@ -43,8 +43,8 @@ static bool check_names(const weft_file_call *call)
         while (!whole) {
             const size_t length = strcspn(part, "/");
             if (is_reserved(part, length)) {
-                weft_fail(WEFT_ERR_INVALID, call->function, "names[%d] is \"%.100s\", in which \"%.*s\" is no name of Zarr", i, call->names[i],
-                          (int)length, part);
+                weft_fail(WEFT_ERR_INVALID, call->function, "names[%d] is \"%.100s\", in which \"%.*s\" is no name of Zarr", i,
+                          call->names[i], (int)length, part);
                 return false;
             }
             whole = part[length] == '\0';
@@ -84,7 +84,8 @@ static bool check_places(const weft_file_call *call)
         const char next = strncmp(sorted[i], sorted[i - 1], length) == 0 ? sorted[i][length] : 'x';
         right = next != '\0' && next != '/';
         if (!right) {
-            weft_fail(WEFT_ERR_INVALID, call->function, "names has \"%.80s\" %s", sorted[i - 1], next == '\0' ? "twice" : "as an array and a group");
+            weft_fail(WEFT_ERR_INVALID, call->function, "names has \"%.80s\" %s", sorted[i - 1],
+                      next == '\0' ? "twice" : "as an array and a group");
         }
     }
     free(sorted);
@@ -541,7 +542,8 @@ weft_status weft_zarr_save(const char *path, int n, const char *const names[], w
     static const weft_operation action = { .name = "zarr_save", .perform = perform_save, .effects = WEFT_NEEDS_DATA };
     save_request request = { .call = { .function = function, .path = path, .n = n, .names = names, .tensors = tensors } };
     weft_file_call *call = &request.call;
-    if (!weft_check_file_call(call) || !weft_check_file_waits(call) || !weft_boxes_check_types(call, "Zarr") || !check_names(call) || !check_places(call) ||
+    if (!weft_check_file_call(call) || !weft_check_file_waits(call) || !weft_boxes_check_types(call, "Zarr") || !check_names(call) ||
+        !check_places(call) ||
         (options != NULL && !WEFT_TAKE_OPTIONS(function, &request.options, options)) || !check_options(function, &request)) {
         weft_check_file_spmd(call, false);
         return weft_latest_status();
@@ -566,8 +568,8 @@ weft_status weft_zarr_load(const char *path, int n, const char *const names[], w
     weft_file_call call = {
         .function = "weft_zarr_load", .path = path, .n = n, .names = names, .tensors = tensors, .may_be_empty = true
     };
-    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call) || !weft_boxes_check_types(&call, "Zarr") ||
-        !check_names(&call)) {
+    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call) ||
+        !weft_boxes_check_types(&call, "Zarr") || !check_names(&call)) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();
     }

@@ -70,7 +70,10 @@ static const char *inflate_all(z_stream *stream, const unsigned char *from, int6
             return "gzip: more bytes than the chunk has";
         }
     }
-    return status == Z_MEM_ERROR ? "no memory" : status != Z_STREAM_END ? "gzip: damaged" : written != expected ? "gzip: too few bytes" : NULL;
+    return status == Z_MEM_ERROR      ? "no memory"
+           : status != Z_STREAM_END ? "gzip: damaged"
+           : written != expected    ? "gzip: too few bytes"
+                                    : NULL;
 }
 
 static const char *gzip_decode(const unsigned char *from, int64_t bytes, unsigned char *to, int64_t expected)
@@ -91,7 +94,8 @@ static int deflate_all(z_stream *stream, const unsigned char *from, int64_t byte
     int64_t read = 0;
     int status = Z_OK;
     while (status == Z_OK) {
-        const uint32_t in = (uint32_t)weft_min_i64(most, bytes - read), out = (uint32_t)weft_min_i64(most, to->room - CRC_BYTES - to->count);
+        const uint32_t in = (uint32_t)weft_min_i64(most, bytes - read);
+        const uint32_t out = (uint32_t)weft_min_i64(most, to->room - CRC_BYTES - to->count);
         stream->next_in = (unsigned char *)(uintptr_t)(from + read);
         stream->avail_in = in;
         stream->next_out = to->bytes + to->count;
