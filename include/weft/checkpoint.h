@@ -224,7 +224,7 @@ WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64
  * bits are WEFT_ERR_DTYPE. A
  * name with '/' is put into groups. Each dataset has the attributes "name", "dtype" and "layout" (at the time of
  * saving). All processes write at once, each its values at their places in the file, so libhdf5 need not be parallel. A tensor whose
- * shards would be many short runs in the file (columns) is redistributed to rows first.
+ * shards would be many short runs in the file (columns) is redistributed to rows first, if it has rows for all ranks.
  * WEFT_ERR_UNSUPPORTED if weft was built without libhdf5. */
 WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 /** How weft_hdf5_save_ex() stores datasets. Zero-initialise it and set the fields you need. */

@@ -87,6 +87,9 @@ static weft_status write_in_turn(const save_request *request, const char *path, 
 static bool has_short_runs(const weft_layout *layout)
 {
     enum { MANY_RUNS = 64, SHORT_RUN = 1 << 16 /* bytes */ };
+    if (layout->ndim == 0 || layout->shape[0] < layout->mesh->num_ranks) { /* rows would bring it into the memory of few */
+        return false;
+    }
     for (int64_t i = 0; i < layout->mesh->num_ranks; i++) {
         int outer;
         const weft_shard_info shard = weft_layout_shard(layout, weft_mesh_rank_at(layout->mesh, i));
