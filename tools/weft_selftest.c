@@ -47,7 +47,7 @@ static void fill(double left[], double right[], double product[])
     }
 }
 
-/* Prints the outcome, on process 0. NULL tensors: the call that should have made them failed. */
+/* Prints the outcome on process 0, and a wrong one on each process that has it. NULL tensors: the call that should have made them failed. */
 static bool check(const char *what, weft_tensor *tensor, const double expected[], size_t count)
 {
     double *values = calloc(count, sizeof(*values));
@@ -59,8 +59,28 @@ static bool check(const char *what, weft_tensor *tensor, const double expected[]
     }
     if (!done) {
         fprintf(stderr, "weft-selftest: %s\n", weft_last_error());
+    } else if (!same) {
+        fprintf(stderr, "weft-selftest: process %d: %s: WRONG\n", weft_process_index(), what);
     }
     return same;
+}
+
+/* Whether it is so on all processes: the sum over ranks of what is wrong is 0. */
+static bool on_all(bool right)
+{
+    const weft_placement by_rank[] = { weft_shard(0) };
+    const int64_t ranks = weft_world_size(), each = 1;
+    int64_t wrong = right ? 0 : 1, sum = 1;
+    void **locals = calloc((size_t)weft_local_ranks(), sizeof(*locals));
+    for (int i = 0; locals != NULL && i < weft_local_ranks(); i++) {
+        locals[i] = &wrong;
+    }
+    weft_mesh *mesh = locals == NULL ? NULL : weft_mesh_create(1, &ranks, NULL);
+    weft_tensor *all = mesh == NULL ? NULL : weft_from_local_even(WEFT_I64, 1, &each, locals, mesh, by_rank, WEFT_COPY);
+    weft_tensor *added = all == NULL ? NULL : weft_sum(all, WEFT_ALL_DIMS, false);
+    bool done = added != NULL && weft_to_host(added, &sum, sizeof(sum)) == WEFT_OK;
+    free(locals);
+    return done && sum == 0;
 }
 
 static bool check_tensors(void)
@@ -106,7 +126,7 @@ int main(int argc, char **argv)
         print_world();
     }
     weft_scope_begin();
-    const bool right = check_tensors();
+    const bool right = on_all(check_tensors());
     weft_scope_end();
     const bool ended = weft_finalize() == WEFT_OK;
     if (!ended) {

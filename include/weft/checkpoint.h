@@ -223,7 +223,8 @@ WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64
  * type. WEFT_F16 and WEFT_BF16 become floating types of 16 bits, WEFT_BOOL the enumeration FALSE, TRUE of h5py; floating types of 8
  * bits are WEFT_ERR_DTYPE. A
  * name with '/' is put into groups. Each dataset has the attributes "name", "dtype" and "layout" (at the time of
- * saving). All processes write at once, each its values at their places in the file, so libhdf5 need not be parallel.
+ * saving). All processes write at once, each its values at their places in the file, so libhdf5 need not be parallel. A tensor whose
+ * shards would be many short runs in the file (columns) is redistributed to rows first, if it has rows for all ranks.
  * WEFT_ERR_UNSUPPORTED if weft was built without libhdf5. */
 WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 /** How weft_hdf5_save_ex() stores datasets. Zero-initialise it and set the fields you need. */
@@ -276,8 +277,10 @@ static inline void weft_zarr_options_init(weft_zarr_options *options)
  * without a common divisor) is first redistributed to equal rows. Partial is reduced. Names with '/' are put into groups. The arrays
  * have the attributes "name", "dtype" and "layout", and dimensions named NAME.dim0, NAME.dim1, ... (NAME: after the last '/'), by which xarray reads them.
  *
- * The store is written to PATH.tmp, and takes the place of an old one at once when all of it is on disk. Only an old store that
- * weft_zarr_save() has written is replaced, with all that is in the folder; anything else at PATH or PATH.tmp is WEFT_ERR_IO.
+ * The store is written to PATH.tmp, and takes the place of an old one when all of it is on disk: at once, or by two renames where the file
+ * system cannot exchange names (NFS). After a crash between these the old store is at PATH.tmp.old, and nothing at PATH; the next
+ * save brings it back. Only an old store that weft_zarr_save() has written is replaced, with all that is in the folder; anything else
+ * at PATH, PATH.tmp or PATH.tmp.old is WEFT_ERR_IO.
  *
  * \param names    n distinct names, UTF-8; no part between '/' is empty, ".", "..", "zarr.json", begins with "__" or has a
  *                 backslash, and no name is a group of another

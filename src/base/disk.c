@@ -1,3 +1,4 @@
+#define _DEFAULT_SOURCE /* syscall() */
 #include "base/disk.h"
 
 #include <errno.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -152,6 +154,12 @@ const char *weft_disk_finish(int file)
 #define NOT_DURABLE "renamed, but a crash of the machine may undo it: "
 
 /* Some file systems cannot sync a folder, and say EINVAL. */
+bool weft_disk_exchange(const char *one, const char *other)
+{
+    enum { EXCHANGE = 2 /* RENAME_EXCHANGE of Linux */ };
+    return syscall(SYS_renameat2, AT_FDCWD, one, AT_FDCWD, other, EXCHANGE) == 0;
+}
+
 bool weft_disk_sync_folder(const char *path)
 {
     int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

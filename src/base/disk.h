@@ -29,6 +29,8 @@ const char *weft_disk_finish(int file);
 const char *weft_disk_rename(const char *from, const char *to, bool *renamed);
 /* The same, and fails with EEXIST where `to` is the name of anything. */
 const char *weft_disk_rename_new(const char *from, const char *to, bool *renamed);
+/* Exchanges two names, at once. False with errno: EINVAL or ENOSYS where the file system cannot. */
+bool weft_disk_exchange(const char *one, const char *other);
 /* The entries of a folder are on disk. False with errno. */
 bool weft_disk_sync_folder(const char *path);
 /* The same of the folder that a path lies in: a failure after a rename. */

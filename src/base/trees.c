@@ -1,20 +1,18 @@
-#define _GNU_SOURCE /* nftw(), syscall() */
+#define _XOPEN_SOURCE 700 /* nftw() */
 #include "base/trees.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/disk.h"
 
-enum { OPEN_FOLDERS = 16, EXCHANGE = 2 /* RENAME_EXCHANGE of Linux */ };
+enum { OPEN_FOLDERS = 16 };
 
 bool weft_tree_exists(const char *path)
 {
@@ -58,14 +56,21 @@ static bool remove_entry(const char *folder, const char *name)
     return done;
 }
 
-/* All entries but one. */
+/* All entries but one. Some file systems skip entries after others have been removed, so that they are read again until there are none. */
 static bool remove_entries(const char *path, const char *kept)
 {
     DIR *folder = opendir(path);
-    bool done = folder != NULL;
-    for (const struct dirent *entry; done && (entry = readdir(folder)) != NULL;) {
-        const char *name = entry->d_name;
-        done = strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || (kept != NULL && strcmp(name, kept) == 0) || remove_entry(path, name);
+    bool done = folder != NULL, found = done;
+    while (done && found) {
+        found = false;
+        rewinddir(folder);
+        for (const struct dirent *entry; done && (entry = readdir(folder)) != NULL;) {
+            const char *name = entry->d_name;
+            if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && (kept == NULL || strcmp(name, kept) != 0)) {
+                done = remove_entry(path, name);
+                found = true;
+            }
+        }
     }
     const int reason = errno;
     if (folder != NULL) {
@@ -97,32 +102,27 @@ const char *weft_tree_sync(const char *path)
     return nftw(path, sync_entry, OPEN_FOLDERS, FTW_PHYS) == 0 ? NULL : "fsync of a folder";
 }
 
-/* Where the file system cannot exchange names: by a third one, which a crash may leave. */
-static bool exchange_in_steps(const char *from, const char *to)
+/* Where the file system cannot exchange names. */
+static bool replace_in_steps(const char *from, const char *to, const char *aside)
 {
-    char *aside = malloc(strlen(from) + sizeof(".old"));
-    if (aside == NULL) {
+    if (rename(to, aside) != 0) {
         return false;
     }
-    sprintf(aside, "%s.old", from);
-    bool moved = rename(to, aside) == 0, done = moved && rename(from, to) == 0;
-    const int reason = errno;
-    if (moved && rename(aside, done ? from : to) != 0 && done) {
-        done = false;
+    bool done = rename(from, to) == 0;
+    if (!done) {
+        const int reason = errno;
+        (void)(rename(aside, to) == 0); /* else it stays aside, as after a crash */
+        errno = reason;
     }
-    free(aside);
-    errno = done ? 0 : reason;
     return done;
 }
 
-const char *weft_tree_exchange(const char *from, const char *to, bool *done)
+const char *weft_tree_replace(const char *from, const char *to, const char *aside, bool *done)
 {
-    *done = false;
-    if (!weft_tree_exists(to)) {
-        *done = rename(from, to) == 0;
+    if (weft_tree_exists(to)) {
+        *done = weft_disk_exchange(from, to) || ((errno == EINVAL || errno == ENOSYS) && replace_in_steps(from, to, aside));
     } else {
-        *done = syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, EXCHANGE) == 0 ||
-                ((errno == EINVAL || errno == ENOSYS) && exchange_in_steps(from, to));
+        *done = rename(from, to) == 0;
     }
     return *done ? weft_disk_sync_folder_of(to) : "rename";
 }

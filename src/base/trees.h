@@ -14,8 +14,8 @@ bool weft_tree_has_only(const char *path, const char *name);
 const char *weft_tree_remove(const char *path, const char *last);
 /* All folders of the tree: their entries are on disk. */
 const char *weft_tree_sync(const char *path);
-/* `from` becomes `to`, durably. A folder at `to` is exchanged for it, at once where the file system can, and is at `from` then. *done may
- * be true with a failure, as in weft_disk_rename(). */
-const char *weft_tree_exchange(const char *from, const char *to, bool *done);
+/* `from` becomes `to`, durably. A former folder at `to` is at `from` then, exchanged at once; where the file system cannot do that, at
+ * `aside`, and after a crash perhaps there while nothing is at `to`. *done may be true with a failure, as in weft_disk_rename(). */
+const char *weft_tree_replace(const char *from, const char *to, const char *aside, bool *done);
 
 #endif

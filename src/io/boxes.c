@@ -6,7 +6,43 @@
 #include <string.h>
 
 #include "arrays/arrays.h"
+#include "codelets/types.h"
 #include "tensor/state.h"
+
+bool weft_boxes_check_types(const weft_file_call *call, const char *format)
+{
+    for (int i = 0; i < call->n; i++) {
+        const weft_dtype type = weft_layout_of(call->tensors[i])->dtype;
+        if (weft_dtype_is_stored(type)) {
+            weft_fail(WEFT_ERR_DTYPE, call->function,
+                      "tensors[%d] is %s, which weft does not write to %s: weft_to_type() or weft_checkpoint_save()", i,
+                      weft_dtype_name(type), format);
+            return false;
+        }
+    }
+    return true;
+}
+
+int64_t weft_box_divisor(int64_t extent, int64_t room)
+{
+    const int64_t least = weft_ceil_div(extent, room);
+    for (int64_t parts = least; parts < 2 * least; parts++) {
+        if (extent % parts == 0) {
+            return extent / parts;
+        }
+    }
+    return 0;
+}
+
+int64_t weft_box_run(const weft_layout *layout, const int64_t extent[], int *outer)
+{
+    int64_t run = 1;
+    *outer = layout->ndim;
+    while (*outer > 0 && (*outer == layout->ndim || extent[*outer] == layout->shape[*outer])) {
+        run *= extent[--*outer];
+    }
+    return run;
+}
 
 bool weft_box_part_is_empty(const weft_box_part *part)
 {
@@ -38,7 +74,7 @@ weft_tensor_impl *weft_boxes_snapshot(const char *function, weft_tensor_impl *te
     return reduced != tensor ? reduced : weft_snapshot(function, tensor);
 }
 
-/* What this process writes: the items of all tensors. */
+/* The items of all tensors that this process writes. */
 typedef struct own_items {
     int count;
     weft_checkpoint_chunk *chunks;

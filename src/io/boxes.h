@@ -13,6 +13,15 @@ typedef struct weft_box_part {
     void *memory;
 } weft_box_part;
 
+enum { WEFT_BOXES_LARGEST_ELEMENT = 16 }; /* bytes: WEFT_C128 */
+
+/* No tensor has a floating type of 8 bits, which neither format has as both libraries of Python know it. False with the error kept. */
+bool weft_boxes_check_types(const weft_file_call *call, const char *format);
+
+/* The largest divisor of an extent that is at most `room`, unless it is less than half of that. 0: there is none. */
+int64_t weft_box_divisor(int64_t extent, int64_t room);
+/* A box of a tensor in row-major order consists of runs: their elements. *outer: the first dimensions, by which they differ. */
+int64_t weft_box_run(const weft_layout *layout, const int64_t extent[], int *outer);
 bool weft_box_part_is_empty(const weft_box_part *part);
 /* The next index between `first` and `end`, the last dimension first. False: there is none. */
 bool weft_box_step(int ndim, const int64_t first[], const int64_t end[], int64_t at[]);

@@ -132,7 +132,7 @@ weft_checkpoint_file *weft_checkpoint_open(const char *path)
     if (!read_contents(path, file, &outcome)) {
         weft_handle_remove(&weft_runtime.handles.files, handle);
         file_delete(file);
-        weft_outcome_report(function, &outcome);
+        weft_fail((weft_status)outcome.status, function, "%s", outcome.text);
         return NULL;
     }
     return handle;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/disk.h"
-#include "codelets/types.h"
 #include "io/hdf5_file.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
@@ -67,7 +66,7 @@ static void create(const save_request *request, const char *path, weft_tensor_im
 }
 
 /* One process after the other; the first one creates the file before. */
-static weft_status write_in_turn(const save_request *request, const char *path, weft_tensor_impl *const tensors[])
+static weft_status write_in_turn(const save_request *request, const char *path, weft_tensor_impl *tensors[])
 {
     const weft_file_call *call = &request->call;
     weft_status status = WEFT_OK;
@@ -84,8 +83,26 @@ static weft_status write_in_turn(const save_request *request, const char *path, 
     return status;
 }
 
+/* Whether a rank's shard lies in the file as so many runs, so short ones, that bringing rows together is cheaper than to write each. */
+static bool has_short_runs(const weft_layout *layout)
+{
+    enum { MANY_RUNS = 64, SHORT_RUN = 1 << 16 /* bytes */ };
+    if (layout->ndim == 0 || layout->shape[0] < layout->mesh->num_ranks) { /* rows would bring it into the memory of few */
+        return false;
+    }
+    for (int64_t i = 0; i < layout->mesh->num_ranks; i++) {
+        int outer;
+        const weft_shard_info shard = weft_layout_shard(layout, weft_mesh_rank_at(layout->mesh, i));
+        const int64_t run = weft_box_run(layout, shard.box.extent, &outer);
+        if (shard.count > 0 && shard.count / run > MANY_RUNS && run * (int64_t)weft_dtype_size(layout->dtype) < SHORT_RUN) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* All processes at once, in a file that the first one creates before. */
-static weft_status write_at_once(const save_request *request, const char *path, weft_tensor_impl *const tensors[])
+static weft_status write_at_once(const save_request *request, const char *path, weft_tensor_impl *tensors[])
 {
     const weft_file_call *call = &request->call;
     weft_outcome outcome = { .status = WEFT_OK };
@@ -97,6 +114,10 @@ static weft_status write_at_once(const save_request *request, const char *path, 
         create(request, path, tensors, &outcome);
     }
     weft_status status = weft_outcome_broadcast(call->function, 0, &outcome);
+    for (int i = 0; i < call->n && status == WEFT_OK; i++) {
+        tensors[i] = has_short_runs(tensors[i]->layout) ? weft_rows_snapshot(call->function, tensors[i]) : tensors[i];
+        status = tensors[i] == NULL ? weft_latest_status() : WEFT_OK;
+    }
     if (status == WEFT_OK) {
         weft_boxes_write(call, path, tensors, weft_hdf5_write_places, &outcome);
         memcpy(mine, &outcome, sizeof(outcome));
@@ -163,22 +184,6 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
     return status;
 }
 
-/* HDF5's floating types have infinities, which WEFT_F8_E4M3 has not. */
-static bool check_types(const weft_file_call *call)
-{
-    for (int i = 0; i < call->n; i++) {
-        const weft_dtype type = weft_layout_of(call->tensors[i])->dtype;
-        if (weft_dtype_is_stored(type)) {
-            weft_fail(WEFT_ERR_DTYPE, call->function,
-                      "tensors[%d] is %s, which HDF5 has no type for: weft_to_type() or weft_checkpoint_save()", i, weft_dtype_name(type));
-            return false;
-        }
-    }
-    return true;
-}
-
-enum { LARGEST_ELEMENT = 16 }; /* bytes: WEFT_C128 */
-
 /* Fills in what 0 stands for. */
 static bool check_options(const char *function, weft_hdf5_options *options)
 {
@@ -186,9 +191,9 @@ static bool check_options(const char *function, weft_hdf5_options *options)
         weft_fail(WEFT_ERR_INVALID, function, "options->compression is %d, expected 0 to 9", options->compression);
         return false;
     }
-    if (options->chunk_bytes != 0 && (options->chunk_bytes < LARGEST_ELEMENT || options->chunk_bytes > UINT32_MAX)) {
+    if (options->chunk_bytes != 0 && (options->chunk_bytes < WEFT_BOXES_LARGEST_ELEMENT || options->chunk_bytes > UINT32_MAX)) {
         weft_fail(WEFT_ERR_INVALID, function, "options->chunk_bytes is %lld, expected 0, or %d to %lld", (long long)options->chunk_bytes,
-                  LARGEST_ELEMENT, (long long)UINT32_MAX);
+                  WEFT_BOXES_LARGEST_ELEMENT, (long long)UINT32_MAX);
         return false;
     }
     if (options->compression > 0 && !weft_hdf5_compresses()) {
@@ -205,7 +210,7 @@ static weft_status save_as(const char *function, const char *path, int n, const 
     static const weft_operation action = { .name = "hdf5_save", .perform = perform_save, .effects = WEFT_NEEDS_DATA };
     save_request request = { .call = { .function = function, .path = path, .n = n, .names = names, .tensors = tensors } };
     weft_file_call *call = &request.call;
-    if (!weft_check_file_call(call) || !weft_check_file_waits(call) || !check_types(call) ||
+    if (!weft_check_file_call(call) || !weft_check_file_waits(call) || !weft_boxes_check_types(call, "HDF5") ||
         (options != NULL && !WEFT_TAKE_OPTIONS(function, &request.options, options)) || !check_options(function, &request.options)) {
         weft_check_file_spmd(call, false);
         return weft_latest_status();
@@ -242,7 +247,8 @@ weft_status weft_hdf5_load(const char *path, int n, const char *const names[], w
     weft_file_call call = {
         .function = "weft_hdf5_load", .path = path, .n = n, .names = names, .tensors = tensors
     };
-    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call) || !check_types(&call)) {
+    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call) ||
+        !weft_boxes_check_types(&call, "HDF5")) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();
     }

@@ -279,13 +279,8 @@ bool weft_hdf5_compresses(void)
  * need twice as many chunks. */
 static int64_t cut(int64_t extent, int64_t room)
 {
-    int64_t least = weft_ceil_div(extent, room);
-    for (int64_t parts = least; parts < 2 * least; parts++) {
-        if (extent % parts == 0) {
-            return extent / parts;
-        }
-    }
-    return weft_ceil_div(extent, least);
+    const int64_t divisor = weft_box_divisor(extent, room);
+    return divisor > 0 ? divisor : weft_ceil_div(extent, weft_ceil_div(extent, room));
 }
 
 /* At most the first rank's shard, and `most` bytes: the first dimensions are cut first, so that a chunk is a run of memory. */
@@ -413,12 +408,9 @@ static const char *write_runs(int file, int64_t place, const weft_box_part *part
 {
     const int ndim = part->layout->ndim;
     const int64_t *shape = part->layout->shape, zero[WEFT_MAX_DIMS] = { 0 };
-    int64_t run = (int64_t)weft_dtype_size(part->layout->dtype), at[WEFT_MAX_DIMS] = { 0 };
-    const int64_t element = run;
-    int outer = ndim; /* dimensions that are stepped through */
-    while (outer > 0 && (outer == ndim || part->extent[outer] == shape[outer])) {
-        run *= part->extent[--outer];
-    }
+    int64_t at[WEFT_MAX_DIMS] = { 0 };
+    int outer;
+    const int64_t element = (int64_t)weft_dtype_size(part->layout->dtype), run = element * weft_box_run(part->layout, part->extent, &outer);
     const char *bytes = part->memory, *failed;
     do {
         int64_t first = 0;

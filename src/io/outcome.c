@@ -32,7 +32,7 @@ void weft_outcome_fail_disk(weft_outcome *outcome, const char *path, const char 
 weft_status weft_outcome_report(const char *function, const weft_outcome *outcome)
 {
     return outcome->status == WEFT_OK ? WEFT_OK
-                                      : weft_fail((weft_status)outcome->status, function, "%s", outcome->text);
+                                      : weft_fail_alike((weft_status)outcome->status, function, "%s", outcome->text);
 }
 
 weft_status weft_outcome_broadcast(const char *function, int process, weft_outcome *outcome)

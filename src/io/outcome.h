@@ -18,7 +18,7 @@ enum { WEFT_OUTCOME_NUMBERS = sizeof(weft_outcome) / sizeof(int64_t) };
 void weft_outcome_fail(weft_outcome *outcome, weft_status status, const char *format, ...) WEFT_PRINTF(3, 4);
 /* A step of base/disk.h that failed with errno: "process 2 (rank 2): run.tmp: write: No space left on device". */
 void weft_outcome_fail_disk(weft_outcome *outcome, const char *path, const char *step);
-/* Reports it as the error of a function; returns its status. */
+/* Reports one that all processes have agreed on as the error of a function; returns its status. */
 weft_status weft_outcome_report(const char *function, const weft_outcome *outcome);
 /* The outcome of one process, on all of them. A status with the error kept. */
 weft_status weft_outcome_broadcast(const char *function, int process, weft_outcome *outcome);

@@ -20,7 +20,6 @@
 /* ---- arguments ------------------------------------------------------------------------------------------------------ */
 
 static const weft_zarr_options defaults = { .level = 3, .chunk_bytes = 16 << 20 };
-enum { LARGEST_ELEMENT = 16 }; /* bytes: WEFT_C128 */
 
 typedef struct save_request {
     weft_file_call call;
@@ -28,21 +27,7 @@ typedef struct save_request {
     weft_zarr_chain chain;
 } save_request;
 
-/* Zarr has no type that both libraries of Python know. */
-static bool check_types(const weft_file_call *call)
-{
-    for (int i = 0; i < call->n; i++) {
-        const weft_dtype type = weft_layout_of(call->tensors[i])->dtype;
-        if (weft_dtype_is_stored(type)) {
-            weft_fail(WEFT_ERR_DTYPE, call->function, "tensors[%d] is %s, which weft does not write to Zarr: weft_to_type()", i,
-                      weft_dtype_name(type));
-            return false;
-        }
-    }
-    return true;
-}
-
-/* One part of a name: that Zarr keeps it for itself, or, of a backslash, that zarr-python takes it for two parts. */
+/* Whether Zarr keeps a part of a name for itself, or zarr-python takes it for two parts, as it does with a backslash. */
 static bool is_reserved(const char *part, size_t length)
 {
     const bool dots = length > 0 && length <= 2 && memcmp(part, "..", length) == 0;
@@ -58,8 +43,8 @@ static bool check_names(const weft_file_call *call)
         while (!whole) {
             const size_t length = strcspn(part, "/");
             if (is_reserved(part, length)) {
-                weft_fail(WEFT_ERR_INVALID, call->function, "names[%d] is \"%.100s\", in which \"%.*s\" is no name of Zarr", i, call->names[i],
-                          (int)length, part);
+                weft_fail(WEFT_ERR_INVALID, call->function, "names[%d] is \"%.100s\", in which \"%.*s\" is no name of Zarr", i,
+                          call->names[i], (int)length, part);
                 return false;
             }
             whole = part[length] == '\0';
@@ -99,7 +84,8 @@ static bool check_places(const weft_file_call *call)
         const char next = strncmp(sorted[i], sorted[i - 1], length) == 0 ? sorted[i][length] : 'x';
         right = next != '\0' && next != '/';
         if (!right) {
-            weft_fail(WEFT_ERR_INVALID, call->function, "names has \"%.80s\" %s", sorted[i - 1], next == '\0' ? "twice" : "as an array and a group");
+            weft_fail(WEFT_ERR_INVALID, call->function, "names has \"%.80s\" %s", sorted[i - 1],
+                      next == '\0' ? "twice" : "as an array and a group");
         }
     }
     free(sorted);
@@ -120,9 +106,9 @@ static bool check_options(const char *function, save_request *request)
         weft_fail(WEFT_ERR_INVALID, function, "options->level is %d, expected 0 to %d", options->level, most);
         return false;
     }
-    if (options->chunk_bytes != 0 && options->chunk_bytes < LARGEST_ELEMENT) {
+    if (options->chunk_bytes != 0 && options->chunk_bytes < WEFT_BOXES_LARGEST_ELEMENT) {
         weft_fail(WEFT_ERR_INVALID, function, "options->chunk_bytes is %lld, expected 0, or %d or more", (long long)options->chunk_bytes,
-                  LARGEST_ELEMENT);
+                  WEFT_BOXES_LARGEST_ELEMENT);
         return false;
     }
     options->level = options->level == 0 ? defaults.level : options->level;
@@ -152,7 +138,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Of each dimension: what divides all borders between shards, 0 where there are none; and the largest extent of a shard. */
+/* For each dimension: the greatest common divisor of all borders between shards, 0 where there are none; the largest extent of a shard. */
 static void find_borders(const weft_layout *layout, int64_t divisor[], int64_t largest[])
 {
     memset(divisor, 0, WEFT_MAX_DIMS * sizeof(*divisor));
@@ -164,18 +150,6 @@ static void find_borders(const weft_layout *layout, int64_t divisor[], int64_t l
             largest[d] = weft_max_i64(largest[d], shard.box.extent[d]);
         }
     }
-}
-
-/* The largest divisor of `whole` that is at most `room`, unless it is less than half of that. 0: there is none. */
-static int64_t divisor_of(int64_t whole, int64_t room)
-{
-    const int64_t least = weft_ceil_div(whole, room);
-    for (int64_t parts = least; parts < 2 * least; parts++) {
-        if (whole % parts == 0) {
-            return whole / parts;
-        }
-    }
-    return 0;
 }
 
 /* Chunks whose borders are the shards' too, of at most `most` bytes. False: shards have none, or only small ones. */
@@ -190,7 +164,7 @@ static bool choose_chunk(const weft_layout *layout, int64_t most, int64_t chunk[
         if (divisor[d] == 0) {
             chunk[d] = weft_ceil_div(whole, weft_ceil_div(whole, room));
         } else {
-            chunk[d] = 2 * divisor[d] < largest[d] ? 0 : divisor_of(divisor[d], room);
+            chunk[d] = 2 * divisor[d] < largest[d] ? 0 : weft_box_divisor(divisor[d], room);
             found = found && chunk[d] > 0;
             chunk[d] = weft_max_i64(1, chunk[d]);
         }
@@ -262,7 +236,8 @@ static weft_tensor_impl *in_chunks(const save_request *request, weft_tensor_impl
 
 /* ---- the store ------------------------------------------------------------------------------------------------------ */
 
-static const char mark[] = "\"weft\": {\"save\": \"";
+#define GROUP "{\"zarr_format\": 3, \"node_type\": \"group\", \"attributes\": {"
+#define MARK "\"weft\": {\"save\": \""
 
 /* To be freed; NULL: no memory. */
 static char *join(const char *path, const char *end)
@@ -275,28 +250,32 @@ static char *join(const char *path, const char *end)
     return joined;
 }
 
-/* The number that a save has given the store at a path; 0: it is not weft's. */
-static uint64_t number_of_store(const char *path, weft_outcome *outcome)
+/* The number that a save has given the store at a path; 0: it is not weft's. *begun: a killed save, or a killed removal, may have left no
+ * more than this of one. */
+static uint64_t number_of_store(const char *path, bool *begun, weft_outcome *outcome)
 {
+    static const char first[] = GROUP MARK;
     char *file = join(path, "/zarr.json");
-    int64_t length;
-    weft_outcome ignored = { .status = WEFT_OK };
-    char *text = file == NULL ? NULL : weft_zarr_read_text(file, true, &length, &ignored);
+    int64_t length = 0;
+    weft_outcome reading = { .status = WEFT_OK };
+    char *text = file == NULL ? NULL : weft_zarr_read_text(file, true, &length, &reading);
     if (file == NULL) {
         weft_outcome_fail(outcome, WEFT_ERR_NOMEM, "no memory for a path");
     }
-    const char *found = text == NULL ? NULL : strstr(text, mark);
-    const uint64_t number = found == NULL ? 0 : strtoull(found + strlen(mark), NULL, 16);
+    const char *found = text == NULL ? NULL : strstr(text, MARK);
+    const uint64_t number = found == NULL ? 0 : strtoull(found + strlen(MARK), NULL, 16);
+    const bool cut = text == NULL || (length < (int64_t)sizeof(first) && memcmp(text, first, (size_t)length) == 0);
+    *begun = reading.status == WEFT_OK && cut && weft_tree_has_only(path, "zarr.json");
     free(text);
     free(file);
     return number;
 }
 
-/* That nothing but a store of weft's stands at a path. `begun`: also one that a killed save has only begun. */
-static void check_place(const char *path, bool begun, weft_outcome *outcome)
+/* Nothing but a store of weft's may stand at a path. `beside`: also one that is not whole. */
+static void check_place(const char *path, bool beside, weft_outcome *outcome)
 {
-    const bool ours = weft_tree_exists(path) &&
-                      (number_of_store(path, outcome) != 0 || (begun && weft_tree_has_only(path, "zarr.json")));
+    bool begun = false;
+    const bool ours = weft_tree_exists(path) && (number_of_store(path, &begun, outcome) != 0 || (beside && begun));
     if (weft_disk_is_taken(path) && !ours) {
         weft_outcome_fail(outcome, WEFT_ERR_IO, "%.200s is no Zarr store that weft has written: remove it, or choose another path", path);
     }
@@ -338,9 +317,9 @@ static void add_group(const char *folder, uint64_t number, weft_outcome *outcome
 {
     char room[120];
     weft_text text = weft_text_in(room, sizeof(room));
-    weft_text_add(&text, "{\"zarr_format\": 3, \"node_type\": \"group\", \"attributes\": {");
+    weft_text_add(&text, GROUP);
     if (number != 0) {
-        weft_text_add(&text, "%s%016llx\"}", mark, (unsigned long long)number);
+        weft_text_add(&text, MARK "%016llx\"}", (unsigned long long)number);
     }
     weft_text_add(&text, "}}\n");
     add_node(folder, &text, outcome);
@@ -382,23 +361,35 @@ static void remove_store(const char *path, weft_outcome *outcome)
     }
 }
 
-/* What one save has. */
+/* A save in progress. */
 typedef struct saving {
     char *path, *temporary; /* the program's path, which may end in '/', without that */
+    char *aside;            /* where the file system cannot exchange names: for the old store */
     weft_tensor_impl **tensors;
     const weft_layout **layouts;
     int64_t (*chunks)[WEFT_MAX_DIMS];
 } saving;
+
+/* After a crash between two renames the old store is aside, and nothing at the path. */
+static void bring_back(const saving *s, weft_outcome *outcome)
+{
+    check_place(s->aside, true, outcome);
+    if (outcome->status == WEFT_OK && weft_disk_is_taken(s->aside) && !weft_disk_is_taken(s->path) && rename(s->aside, s->path) != 0) {
+        weft_outcome_fail_disk(outcome, s->aside, "rename");
+    }
+}
 
 /* On process 0: the new store, without chunks. */
 static void create(const save_request *request, const saving *s, uint64_t number, weft_outcome *outcome)
 {
     const weft_file_call *call = &request->call;
     const char *temporary = s->temporary;
+    bring_back(s, outcome);
     check_place(s->path, false, outcome);
     check_place(temporary, true, outcome);
     if (outcome->status == WEFT_OK) {
         remove_store(temporary, outcome);
+        remove_store(s->aside, outcome);
     }
     if (outcome->status == WEFT_OK) {
         add_group(temporary, number, outcome);
@@ -408,25 +399,25 @@ static void create(const save_request *request, const saving *s, uint64_t number
     }
 }
 
-/* On process 0. The former store is at `temporary` then. */
-static void take_place(const char *temporary, const char *path, weft_outcome *outcome)
+/* On process 0. The old store is at the temporary path or aside then. */
+static void take_place(const saving *s, weft_outcome *outcome)
 {
     bool done = false;
-    const char *failed = weft_tree_sync(temporary);
+    const char *failed = weft_tree_sync(s->temporary);
     if (failed != NULL) {
-        weft_outcome_fail_disk(outcome, temporary, failed);
+        weft_outcome_fail_disk(outcome, s->temporary, failed);
         return;
     }
-    check_place(path, false, outcome);
-    failed = outcome->status == WEFT_OK ? weft_tree_exchange(temporary, path, &done) : NULL;
+    check_place(s->path, false, outcome);
+    failed = outcome->status == WEFT_OK ? weft_tree_replace(s->temporary, s->path, s->aside, &done) : NULL;
     if (failed != NULL) {
-        weft_outcome_fail_disk(outcome, path, failed);
+        weft_outcome_fail_disk(outcome, s->path, failed);
     }
 }
 
 /* ---- saving --------------------------------------------------------------------------------------------------------- */
 
-/* Of this moment and process; not 0. */
+/* Made from the time and the process's number; not 0. */
 static uint64_t new_number(void)
 {
     struct timespec now;
@@ -439,6 +430,7 @@ static void saving_free(saving *s)
 {
     free(s->path);
     free(s->temporary);
+    free(s->aside);
     free(s->tensors);
     free(s->layouts);
     free(s->chunks);
@@ -451,9 +443,10 @@ static bool saving_new(saving *s, const weft_file_call *call)
     for (size_t end = path == NULL ? 0 : strlen(path); end > 1 && path[end - 1] == '/'; end--) {
         path[end - 1] = '\0';
     }
-    *s = (saving){ .path = path, .temporary = path == NULL ? NULL : join(path, ".tmp"), .tensors = calloc(n, sizeof(*s->tensors)),
+    *s = (saving){ .path = path, .temporary = path == NULL ? NULL : join(path, ".tmp"),
+                   .aside = path == NULL ? NULL : join(path, ".tmp.old"), .tensors = calloc(n, sizeof(*s->tensors)),
                    .layouts = calloc(n, sizeof(*s->layouts)), .chunks = calloc(n, sizeof(*s->chunks)) };
-    return s->temporary != NULL && s->tensors != NULL && s->layouts != NULL && s->chunks != NULL;
+    return s->temporary != NULL && s->aside != NULL && s->tensors != NULL && s->layouts != NULL && s->chunks != NULL;
 }
 
 static weft_status make_tensors(const save_request *request, saving *s)
@@ -473,12 +466,13 @@ static weft_status make_tensors(const save_request *request, saving *s)
 static weft_status write_chunks(const save_request *request, const saving *s, uint64_t number)
 {
     const weft_file_call *call = &request->call;
+    bool begun;
     weft_outcome outcome = { .status = WEFT_OK };
     int64_t mine[WEFT_OUTCOME_NUMBERS], *all = calloc((size_t)weft_runtime.num_processes * WEFT_OUTCOME_NUMBERS, sizeof(*all));
     if (all == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for the outcomes of processes");
     }
-    if (number_of_store(s->temporary, &outcome) != number) {
+    if (number_of_store(s->temporary, &begun, &outcome) != number) {
         char process[64];
         weft_outcome_fail(&outcome, WEFT_ERR_IO, "%s does not see %.150s, which process 0 has made: all need one file system",
                           weft_process_text(weft_runtime.process, process, sizeof(process)), s->temporary);
@@ -509,11 +503,14 @@ static weft_status save(const save_request *request, saving *s)
     }
     status = status == WEFT_OK ? write_chunks(request, s, (uint64_t)number) : status;
     if (status == WEFT_OK && first) {
-        take_place(s->temporary, s->path, &outcome);
+        take_place(s, &outcome);
     }
     status = status == WEFT_OK ? weft_outcome_broadcast(function, 0, &outcome) : status;
-    if (made && first) { /* the former store, or what has failed */
+    if (made && first) { /* the old store, or the new one after a failure */
         remove_store(s->temporary, &ignored);
+        if (weft_disk_is_taken(s->path)) {
+            remove_store(s->aside, &ignored);
+        }
     }
     return status;
 }
@@ -545,7 +542,8 @@ weft_status weft_zarr_save(const char *path, int n, const char *const names[], w
     static const weft_operation action = { .name = "zarr_save", .perform = perform_save, .effects = WEFT_NEEDS_DATA };
     save_request request = { .call = { .function = function, .path = path, .n = n, .names = names, .tensors = tensors } };
     weft_file_call *call = &request.call;
-    if (!weft_check_file_call(call) || !weft_check_file_waits(call) || !check_types(call) || !check_names(call) || !check_places(call) ||
+    if (!weft_check_file_call(call) || !weft_check_file_waits(call) || !weft_boxes_check_types(call, "Zarr") || !check_names(call) ||
+        !check_places(call) ||
         (options != NULL && !WEFT_TAKE_OPTIONS(function, &request.options, options)) || !check_options(function, &request)) {
         weft_check_file_spmd(call, false);
         return weft_latest_status();
@@ -570,8 +568,8 @@ weft_status weft_zarr_load(const char *path, int n, const char *const names[], w
     weft_file_call call = {
         .function = "weft_zarr_load", .path = path, .n = n, .names = names, .tensors = tensors, .may_be_empty = true
     };
-    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call) || !check_types(&call) ||
-        !check_names(&call)) {
+    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call) ||
+        !weft_boxes_check_types(&call, "Zarr") || !check_names(&call)) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();
     }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/disk.h"
@@ -62,7 +63,7 @@ static weft_box box_of(const weft_box_part *part)
     return box;
 }
 
-/* Of memory in the order of dimensions, in elements. */
+/* In elements, where memory has the dimensions in this order; NULL: in theirs. */
 static void strides_of(int ndim, const int64_t extent[], const int order[], int64_t strides[])
 {
     int64_t stride = 1;
@@ -218,6 +219,13 @@ static bool count_elements(use *u)
     return (fits && bytes < INT64_MAX / 4) || fail(u, WEFT_ERR_IO, "chunks beyond 64 bits");
 }
 
+/* Also by a link, through which a store can be read. */
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 static bool read_metadata(use *u)
 {
     char why[200];
@@ -226,7 +234,7 @@ static bool read_metadata(use *u)
     if (!set_key(u, "zarr.json")) {
         return false;
     }
-    char *text = weft_zarr_read_text(u->key.characters, weft_tree_exists(u->path), &length, u->outcome);
+    char *text = weft_zarr_read_text(u->key.characters, is_folder(u->path), &length, u->outcome);
     if (text == NULL) {
         weft_outcome_fail(u->outcome, WEFT_ERR_INVALID, "%.100s has no array \"%.100s\" of Zarr, version 3", u->path, u->name);
         return false;
@@ -293,6 +301,10 @@ static bool read_bytes(use *u, int file, int64_t offset, int64_t count)
 static bool read_chunk(use *u, int file, int64_t offset, int64_t count, const weft_box *chunk)
 {
     bool no_memory;
+    const char *why = weft_zarr_check_size(&u->array.chain, count, u->chunk_elements * (int64_t)u->size);
+    if (why != NULL) {
+        return fail(u, WEFT_ERR_IO, why);
+    }
     if (u->elements == NULL) {
         u->elements = malloc((size_t)u->chunk_elements * u->size + 1);
     }
@@ -302,7 +314,7 @@ static bool read_chunk(use *u, int file, int64_t offset, int64_t count, const we
     if (!read_bytes(u, file, offset, count)) {
         return false;
     }
-    const char *why = weft_zarr_decode(&u->array.chain, &u->stored, u->chunk_elements, u->size, u->part, u->elements, &no_memory);
+    why = weft_zarr_decode(&u->array.chain, &u->stored, u->chunk_elements, u->size, u->part, u->elements, &no_memory);
     if (why != NULL) {
         return no_memory ? fail_memory(u) : fail(u, WEFT_ERR_IO, why);
     }

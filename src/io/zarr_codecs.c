@@ -70,7 +70,10 @@ static const char *inflate_all(z_stream *stream, const unsigned char *from, int6
             return "gzip: more bytes than the chunk has";
         }
     }
-    return status == Z_MEM_ERROR ? "no memory" : status != Z_STREAM_END ? "gzip: damaged" : written != expected ? "gzip: too few bytes" : NULL;
+    return status == Z_MEM_ERROR      ? "no memory"
+           : status != Z_STREAM_END ? "gzip: damaged"
+           : written != expected    ? "gzip: too few bytes"
+                                    : NULL;
 }
 
 static const char *gzip_decode(const unsigned char *from, int64_t bytes, unsigned char *to, int64_t expected)
@@ -84,13 +87,15 @@ static const char *gzip_decode(const unsigned char *from, int64_t bytes, unsigne
     return failed;
 }
 
+/* Leaves room for a checksum. */
 static int deflate_all(z_stream *stream, const unsigned char *from, int64_t bytes, weft_zarr_bytes *to)
 {
     const int64_t most = UINT32_MAX;
     int64_t read = 0;
     int status = Z_OK;
     while (status == Z_OK) {
-        const uint32_t in = (uint32_t)weft_min_i64(most, bytes - read), out = (uint32_t)weft_min_i64(most, to->room - to->count);
+        const uint32_t in = (uint32_t)weft_min_i64(most, bytes - read);
+        const uint32_t out = (uint32_t)weft_min_i64(most, to->room - CRC_BYTES - to->count);
         stream->next_in = (unsigned char *)(uintptr_t)(from + read);
         stream->avail_in = in;
         stream->next_out = to->bytes + to->count;
@@ -108,8 +113,8 @@ static const char *gzip_encode(int level, const unsigned char *from, int64_t byt
     if (deflateInit2(&stream, level, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
         return "no memory";
     }
-    /* zlib's bound, whose argument may have 32 bits elsewhere; and a trailing checksum. */
-    bool done = weft_zarr_bytes_reserve(to, bytes + bytes / 1000 + 128 + CRC_BYTES) && deflate_all(&stream, from, bytes, to) == Z_STREAM_END;
+    const int64_t room = (int64_t)deflateBound(&stream, (uLong)bytes) + CRC_BYTES;
+    bool done = weft_zarr_bytes_reserve(to, room) && deflate_all(&stream, from, bytes, to) == Z_STREAM_END;
     deflateEnd(&stream);
     return done ? NULL : "no memory";
 }
@@ -183,6 +188,26 @@ static void swap_bytes(unsigned char *bytes, int64_t count, size_t part)
     }
 }
 
+/* The most bytes that so many compressed ones can stand for. Deflate needs two bits for 258 bytes (RFC 1951), Zstandard three bytes for a
+ * block of 128 KiB (RFC 8878). */
+static int64_t most_inside(weft_zarr_codec codec, int64_t bytes)
+{
+    return weft_mul_saturated(bytes, codec == WEFT_ZARR_GZIP ? 258 * 4 : (128 << 10) / 3 + 1);
+}
+
+const char *weft_zarr_check_size(const weft_zarr_chain *chain, int64_t stored, int64_t expected)
+{
+    int64_t left = stored;
+    for (int i = chain->num_codecs - 1; i >= 0 && left >= 0; i--) {
+        if (chain->codecs[i] != WEFT_ZARR_CRC32C) {
+            const bool may = most_inside(chain->codecs[i], left) >= expected + (int64_t)i * CRC_BYTES;
+            return may ? NULL : "its bytes are too few for its elements";
+        }
+        left -= CRC_BYTES;
+    }
+    return left == expected ? NULL : "its bytes are not as many as its elements need";
+}
+
 const char *weft_zarr_decode(const weft_zarr_chain *chain, const weft_zarr_bytes *stored, int64_t count, size_t size, size_t part,
                              void *elements, bool *no_memory)
 {
@@ -190,22 +215,19 @@ const char *weft_zarr_decode(const weft_zarr_chain *chain, const weft_zarr_bytes
     weft_zarr_bytes plain = { .count = 0 };
     int64_t left = stored->count;
     const int64_t all = count * (int64_t)size;
-    const char *failed = NULL;
+    const char *failed = weft_zarr_check_size(chain, left, all);
     for (int i = chain->num_codecs - 1; i >= 0 && failed == NULL; i--) {
         if (chain->codecs[i] == WEFT_ZARR_CRC32C) {
             left -= CRC_BYTES;
-            failed = left < 0                                                         ? "crc32c: too few bytes"
-                     : weft_crc32c(0, bytes, (size_t)left) != crc_at(bytes + left) ? "crc32c: the checksum does not match"
-                                                                                      : NULL;
+            failed = left < 0 || weft_crc32c(0, bytes, (size_t)left) != crc_at(bytes + left) ? "crc32c: the checksum does not match" : NULL;
             continue;
         }
-        /* What is inside of the codec that compresses has the elements and checksums. */
+        /* The elements and checksums are inside of the codec that compresses. */
         const int64_t inside = all + (int64_t)i * CRC_BYTES;
         failed = weft_zarr_bytes_reserve(&plain, inside) ? decompress(chain->codecs[i], bytes, left, plain.bytes, inside) : "no memory";
         bytes = plain.bytes;
         left = inside;
     }
-    failed = failed == NULL && left != all ? "its bytes are not as many as its elements need" : failed;
     if (failed == NULL && all > 0) {
         memcpy(elements, bytes, (size_t)all);
         if (chain->big_endian && part > 1) {

@@ -16,6 +16,8 @@ typedef struct weft_zarr_bytes {
 bool weft_zarr_bytes_reserve(weft_zarr_bytes *bytes, int64_t room);
 void weft_zarr_bytes_free(weft_zarr_bytes *bytes);
 
+/* Whether a chunk of so many stored bytes can have `expected` bytes of elements: NULL, or why not. Before memory is taken for these. */
+const char *weft_zarr_check_size(const weft_zarr_chain *chain, int64_t stored, int64_t expected);
 /* `count` elements of `size` bytes, whose parts of `part` bytes have an order of bytes, from what is stored. NULL, or why not: the bytes
  * are damaged, or there is no memory (*no_memory). */
 const char *weft_zarr_decode(const weft_zarr_chain *chain, const weft_zarr_bytes *stored, int64_t count, size_t size, size_t part,

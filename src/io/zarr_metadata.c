@@ -387,7 +387,7 @@ static bool add_codec(parse *p, const char *name, size_t configuration, weft_zar
 
 static bool scan_shards(parse *p, size_t configuration, weft_zarr_array *array);
 
-/* What a chain has had so far. */
+/* The last kind of codec that a chain has had so far. */
 typedef enum stage { OF_ARRAYS, ORDERED, OF_BYTES, OF_SHARDS } stage;
 
 /* `array`: whose chunks may be in shards; NULL: of the inside of shards. */

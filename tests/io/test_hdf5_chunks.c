@@ -1,7 +1,10 @@
-/* The chunks of HDF5 datasets, as another program reads them. */
+/* The chunks of HDF5 datasets, as another program reads them; and by how many writes datasets without chunks are written. */
 #include "checkpoint_support.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+
+#include "base/disk.h"
 
 enum { RANKS = 6 };
 
@@ -38,12 +41,47 @@ static void test_chunks(void **state)
     }
 }
 
+static atomic_int writes;
+
+const char *__real_weft_disk_write(int file, const void *bytes, int64_t count, int64_t offset);
+const char *__wrap_weft_disk_write(int file, const void *bytes, int64_t count, int64_t offset);
+
+const char *__wrap_weft_disk_write(int file, const void *bytes, int64_t count, int64_t offset)
+{
+    atomic_fetch_add(&writes, 1);
+    return __real_weft_disk_write(file, bytes, count, offset);
+}
+
+/* Columns on ranks, which would be a write for each row: rows are brought together first. */
+static void test_short_runs(void **state)
+{
+    (void)state;
+    enum { ROWS = 400 };
+    const char *name = "a";
+    if (weft_hdf5_save(checkpoint_path(), 0, NULL, NULL) == WEFT_ERR_UNSUPPORTED) {
+        weft_clear_error();
+        skip();
+    }
+    weft_mesh *line = weft_mesh_create(1, (const int64_t[]){ RANKS }, NULL);
+    for (int columns = RANKS; columns <= 2 * RANKS + 1; columns += RANKS + 1) {
+        const int64_t shape[] = { ROWS, columns };
+        weft_tensor *saved = make_numbered(1, WEFT_F32, 2, shape, line, (const weft_placement[]){ weft_shard(1) });
+        weft_tensor *read = weft_zeros(WEFT_F32, 2, shape, line, (const weft_placement[]){ weft_shard(1) });
+        atomic_store(&writes, 0);
+        assert_int_equal(weft_hdf5_save(checkpoint_path(), 1, &name, &saved), WEFT_OK);
+        assert_in_range(atomic_load(&writes), 1, ROWS / 4);
+        assert_int_equal(weft_hdf5_load(checkpoint_path(), 1, &name, &read), WEFT_OK);
+        assert_numbered(read, 1);
+        assert_numbered(saved, 1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     hdf5_writer = argc > 1 ? argv[1] : NULL;
     WORLD(RANKS);
     weft_scope_begin();
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_chunks) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_chunks), cmocka_unit_test(test_short_runs) };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     checkpoint_remove();
     weft_scope_end();

@@ -1,15 +1,39 @@
 /* Zarr stores of weft: any layout to any other, at any size of chunks; names; damage; who writes which file. */
 #include "checkpoint_support.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/disk.h"
+#include "io/zarr_codecs.h"
 #include "mpirun.h"
 
 enum { RANKS = 6 };
+
+/* ---- what fails ---------------------------------------------------------------------------------------------------- */
+
+static bool no_exchange; /* as on file systems that cannot exchange names */
+static bool no_memory;   /* for stored bytes, on this process */
+
+bool __real_weft_disk_exchange(const char *one, const char *other);
+bool __wrap_weft_disk_exchange(const char *one, const char *other);
+bool __real_weft_zarr_bytes_reserve(weft_zarr_bytes *bytes, int64_t room);
+bool __wrap_weft_zarr_bytes_reserve(weft_zarr_bytes *bytes, int64_t room);
+
+bool __wrap_weft_disk_exchange(const char *one, const char *other)
+{
+    errno = EINVAL;
+    return !no_exchange && __real_weft_disk_exchange(one, other);
+}
+
+bool __wrap_weft_zarr_bytes_reserve(weft_zarr_bytes *bytes, int64_t room)
+{
+    return !no_memory && __real_weft_zarr_bytes_reserve(bytes, room);
+}
 
 static const char *store_path(void)
 {
@@ -36,10 +60,20 @@ static bool has_codec(const char *codec)
 static void remove_store(void)
 {
     char command[600];
-    snprintf(command, sizeof(command), "rm -rf '%s' '%s.tmp'", store_path(), store_path());
+    snprintf(command, sizeof(command), "rm -rf '%s' '%s.tmp' '%s.link'", store_path(), store_path(), store_path());
     if (mpirun_process() <= 0) {
         assert_int_equal(system(command), 0);
     }
+}
+
+/* Something beside the store. */
+static const char *beside(const char *end)
+{
+    static char path[2][300];
+    static int used;
+    used = 1 - used;
+    snprintf(path[used], sizeof(path[used]), "%s%s", store_path(), end);
+    return path[used];
 }
 
 /* ---- layouts ------------------------------------------------------------------------------------------------------- */
@@ -250,6 +284,104 @@ static void test_one_damaged_chunk(void **state)
     assert_numbered(read[1], 4);
 }
 
+/* Memory that one process does not have, and chunks beyond all memory in damaged metadata: an error of all processes alike, after which
+ * the world goes on. */
+static void test_too_large(void **state)
+{
+    (void)state;
+    static const char good[] = "\"chunk_shape\": [2, 4]", large[] = "\"chunk_shape\": [3000000000000, 4]";
+    const char *name = "a", *codecs[] = { NULL, "gzip", "zstd" };
+    weft_mesh *line = weft_mesh_create(1, (const int64_t[]){ RANKS }, NULL);
+    const int64_t shape[] = { 12, 4 };
+    const weft_placement rows[] = { weft_shard(0) };
+    weft_tensor *saved = make_numbered(1, WEFT_F32, 2, shape, line, rows), *read = make_numbered(2, WEFT_F32, 2, shape, line, rows);
+    for (int i = 0; i < 3; i++) {
+        const weft_zarr_options options = { .codec = codecs[i] };
+        if (codecs[i] != NULL && !has_codec(codecs[i])) {
+            continue;
+        }
+        assert_int_equal(weft_zarr_save(store_path(), 1, &name, &saved, &options), WEFT_OK);
+        no_memory = mpirun_process() <= 0;
+        assert_int_equal(weft_zarr_load(store_path(), 1, &name, &read), WEFT_ERR_NOMEM);
+        no_memory = false;
+        assert_error(WEFT_ERR_NOMEM, "weft_zarr_load: no memory for a chunk of \"a\"");
+        if (mpirun_process() <= 0) {
+            char changed[2000];
+            int64_t count;
+            char *text = read_bytes(in_store("a/zarr.json"), &count);
+            const char *found = strstr(text, good);
+            assert_non_null(found);
+            snprintf(changed, sizeof(changed), "%.*s%s%.*s", (int)(found - text), text, large,
+                     (int)(text + count - found - (int64_t)strlen(good)), found + strlen(good));
+            write_bytes(in_store("a/zarr.json"), changed, (int64_t)strlen(changed));
+            free(text);
+        }
+        assert_numbered(read, 2); /* the first process has come this far */
+        assert_int_equal(weft_zarr_load(store_path(), 1, &name, &read), WEFT_ERR_IO);
+        assert_error(WEFT_ERR_IO, i == 0 ? "its bytes are not as many as its elements need" : "its bytes are too few for its elements");
+        assert_numbered(read, 2);
+    }
+    assert_int_equal(weft_zarr_save(store_path(), 1, &name, &saved, NULL), WEFT_OK);
+    assert_int_equal(weft_zarr_load(store_path(), 1, &name, &read), WEFT_OK);
+    assert_numbered(read, 1);
+}
+
+/* Names that cannot be exchanged: what crashes leave between the steps is used or removed, and nothing is left. */
+static void test_steps(void **state)
+{
+    (void)state;
+    const char *name = "a";
+    weft_mesh *line = weft_mesh_create(1, (const int64_t[]){ RANKS }, NULL);
+    const int64_t shape[] = { 12 };
+    weft_tensor *first = make_numbered(1, WEFT_F32, 1, shape, line, (const weft_placement[]){ weft_shard(0) });
+    weft_tensor *second = make_numbered(2, WEFT_F32, 1, shape, line, (const weft_placement[]){ weft_shard(0) });
+    weft_tensor *read = weft_zeros_like(first);
+    char command[600];
+    no_exchange = true;
+    for (int round = 0; round < 4; round++) {
+        assert_int_equal(weft_zarr_save(store_path(), 1, &name, &first, NULL), WEFT_OK);
+        assert_int_equal(weft_zarr_save(store_path(), 1, &name, round % 2 == 0 ? &first : &second, NULL), WEFT_OK);
+        assert_int_equal(weft_zarr_load(store_path(), 1, &name, &read), WEFT_OK);
+        assert_numbered(read, 1 + round % 2);
+        if (mpirun_process() <= 0) { /* which has removed them */
+            assert_int_equal(access(beside(".tmp"), F_OK), -1);
+            assert_int_equal(access(beside(".tmp.old"), F_OK), -1);
+        }
+        if (mpirun_process() < 0 && round == 0) { /* killed after the first step; the next save fails, but the old store is back */
+            assert_int_equal(rename(store_path(), beside(".tmp.old")), 0);
+            write_bytes(beside(".tmp"), "x", 1);
+            assert_int_equal(weft_zarr_save(store_path(), 1, &name, &second, NULL), WEFT_ERR_IO);
+            assert_error(WEFT_ERR_IO, ".zarr.tmp is no Zarr store that weft has written");
+            assert_int_equal(unlink(beside(".tmp")), 0);
+            assert_int_equal(weft_zarr_load(store_path(), 1, &name, &read), WEFT_OK);
+            assert_numbered(read, 1);
+        }
+        if (mpirun_process() < 0 && round == 1) { /* killed after the second step */
+            snprintf(command, sizeof(command), "cp -r '%s' '%s'", store_path(), beside(".tmp.old"));
+            assert_int_equal(system(command), 0);
+        }
+    }
+    no_exchange = false;
+}
+
+/* A store by another name is read through it. */
+static void test_link(void **state)
+{
+    (void)state;
+    const char *names[] = { "a", "b" };
+    weft_mesh *line = weft_mesh_create(1, (const int64_t[]){ RANKS }, NULL);
+    weft_tensor *tensor = make_numbered(1, WEFT_F32, 1, (const int64_t[]){ 12 }, line, (const weft_placement[]){ weft_shard(0) });
+    if (mpirun_process() <= 0) {
+        assert_int_equal(symlink(store_path(), beside(".link")), 0);
+    }
+    assert_int_equal(weft_zarr_save(store_path(), 1, names, &tensor, NULL), WEFT_OK);
+    assert_int_equal(weft_zarr_load(beside(".link"), 1, names, &tensor), WEFT_OK);
+    assert_int_equal(weft_zarr_load(beside(".link"), 1, names + 1, &tensor), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "has no array \"b\"");
+    assert_int_equal(weft_zarr_save(beside(".link"), 1, names, &tensor, NULL), WEFT_ERR_IO);
+    assert_error(WEFT_ERR_IO, "is no Zarr store that weft has written");
+}
+
 /* Metadata and chunks with a bit changed or cut short: as before, or an error with a message; no tensor changes then. */
 static void test_damage(void **state)
 {
@@ -302,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layouts),   cmocka_unit_test(test_partial_and_several),    cmocka_unit_test(test_files),
         cmocka_unit_test(test_refusals),  cmocka_unit_test(test_missing_chunk), cmocka_unit_test(test_one_damaged_chunk),
+        cmocka_unit_test(test_too_large), cmocka_unit_test(test_steps),                  cmocka_unit_test(test_link),
         cmocka_unit_test(test_damage),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,13 @@ class Bytes(Stores):
         self.assertEqual(os.listdir(self.path("a.zarr")), ["mine"])
         os.mkdir(self.path("b.zarr.tmp"))
         self.write("b.zarr")  # that of a save which was killed at once
+        group = '{"zarr_format": 3, "node_type": "group", "attributes": {'
+        for text, status in (("", 0), (group, 0), (group + "}}", 1)):  # a file that was begun; another program's group
+            os.makedirs(self.path("b.zarr.tmp"), exist_ok=True)
+            with open(self.path("b.zarr.tmp", "zarr.json"), "w", encoding="utf-8") as file:
+                file.write(text)
+            self.write("b.zarr", status=status)
+        shutil.rmtree(self.path("b.zarr.tmp"))
         os.makedirs(self.path("b.zarr.tmp", "mine"))
         self.assertIn("is no Zarr store that weft has written", self.write("b.zarr", status=1))
 
