@@ -16,23 +16,25 @@ typedef struct collector {
     weft_expansion *expansion;
 } collector;
 
-/* False: no memory. */
-static bool add_layout(weft_expansion *expansion, const weft_layout *layout)
+/* False with the error kept: no memory. */
+static bool add_layout(const char *function, weft_expansion *expansion, const weft_layout *layout)
 {
     const weft_layout **place = weft_vec_push(&expansion->layouts, sizeof(*place));
-    if (place != NULL) {
-        *place = layout;
-        expansion->bytes += sizeof(*place);
+    if (place == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for its calls");
+        return false;
     }
-    return place != NULL;
+    *place = layout;
+    expansion->bytes += sizeof(*place);
+    return true;
 }
 
-/* The number of a tensor without data; a new one gets the next number. -1: no memory. */
-static int number_of(weft_expansion *expansion, const weft_tensor *handle)
+/* The number of a tensor without data; a new one gets the next number. -1 with the error kept: no memory. */
+static int number_of(const char *function, weft_expansion *expansion, const weft_tensor *handle)
 {
     weft_tensor_impl *tensor = weft_tensor_get(handle);
     if (tensor->number == 0) {
-        if (!add_layout(expansion, tensor->layout)) {
+        if (!add_layout(function, expansion, tensor->layout)) {
             return -1;
         }
         tensor->number = ++expansion->num_tensors;
@@ -55,17 +57,14 @@ static bool add_step(weft_steps *self, const weft_call *call, int num_outputs, w
     copy->inherited &= self->inherited;
     bool done = true;
     for (int i = 0; i < call->num_inputs; i++) {
-        step->inputs[i] = number_of(expansion, call->inputs[i]);
+        step->inputs[i] = number_of(call->function, expansion, call->inputs[i]);
         done = done && step->inputs[i] >= 0;
     }
     for (int i = 0; i < num_outputs; i++) {
-        step->outputs[i] = number_of(expansion, outputs[i]);
+        step->outputs[i] = number_of(call->function, expansion, outputs[i]);
         done = done && step->outputs[i] >= 0;
     }
     expansion->bytes += sizeof(*step) + bytes;
-    if (!done) {
-        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for its calls");
-    }
     return done;
 }
 
@@ -168,7 +167,7 @@ static bool make_fakes(const weft_call *call, weft_expansion *expansion, weft_te
         if (fakes[i] == NULL) {
             fakes[i] = weft_tensor_handle(weft_tensor_fake(call->function, inputs[i]->layout));
         }
-        if (fakes[i] == NULL || !add_layout(expansion, inputs[i]->layout)) {
+        if (fakes[i] == NULL || !add_layout(call->function, expansion, inputs[i]->layout)) {
             return false;
         }
         if (weft_tensor_get(fakes[i])->number == 0) {
@@ -187,7 +186,8 @@ static bool carry_body_out(const weft_call *call, weft_expansion *expansion, wef
     bool done = weft_composite_body(weft_call_on(&own, call, fakes), outputs);
     weft_context_leave(outer);
     for (int i = 0; i < expansion->num_outputs && done; i++) {
-        expansion->outputs[i] = outputs[i] == NULL ? -1 : number_of(expansion, outputs[i]);
+        expansion->outputs[i] = outputs[i] == NULL ? -1 : number_of(call->function, expansion, outputs[i]);
+        done = outputs[i] == NULL || expansion->outputs[i] >= 0;
     }
     return done;
 }

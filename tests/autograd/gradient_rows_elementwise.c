@@ -42,6 +42,8 @@ CALL(call_digamma, weft_digamma(weft_add_scalar(x[0], 2.5)))
 CALL(call_polygamma, weft_polygamma(weft_add_scalar(x[0], 2.5), 3))
 CALL(call_zeta, weft_zeta(weft_to_type(weft_full_like(x[0], 3), WEFT_I64), weft_add_scalar(x[0], 1.5)))
 CALL(call_xlogy, weft_xlogy(x[0], x[1]))
+/* At 0, where the result is the second argument, and elsewhere. */
+CALL(call_heaviside, weft_add(weft_heaviside(weft_scale(x[0], 0), x[1]), weft_heaviside(x[0], x[1])))
 CALL(call_xlog1py, weft_xlog1py(x[0], x[1]))
 CALL(call_logaddexp2, weft_logaddexp2(x[0], x[1]))
 CALL(call_cummax, weft_cummax(x[0], 0, NULL))
@@ -86,6 +88,7 @@ const call_row gradient_rows_elementwise[] = {
     { THIS_ROW, { "5x2:u" }, call_polygamma, false },
     { THIS_ROW, { "5x2:u" }, call_zeta, false },
     { THIS_ROW, { "5x2:w", "2:p" }, call_xlogy, false },
+    { THIS_ROW, { "5x2:p", "2:w" }, call_heaviside, false },
     { THIS_ROW, { "5x2:w", "2:p" }, call_xlog1py, false },
     { THIS_ROW, { "5x2:w", "2:w" }, call_logaddexp2, false },
     { THIS_ROW, { "5x3:w" }, call_cummax, false },
