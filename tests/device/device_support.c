@@ -114,6 +114,7 @@ double any_number(void)
 
 void fill_at_random(int k, weft_dtype dtype)
 {
+    dtype = dtype == WEFT_C64 ? WEFT_F32 : dtype == WEFT_C128 ? WEFT_F64 : dtype; /* both parts of complex numbers */
     size_t size = weft_dtype_size(dtype);
     for (size_t i = 0; i + size <= memory.bytes; i += size) {
         double number = any_number();

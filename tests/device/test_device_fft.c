@@ -17,11 +17,11 @@ static weft_dtype part_of(weft_dtype type)
     return type == WEFT_C64 || type == WEFT_F32 ? WEFT_F32 : WEFT_F64;
 }
 
-/* Both parts of complex numbers are numbers of their type; all are small. */
+/* With small numbers. */
 static void fill(int k, weft_dtype type)
 {
     memory.calm = true;
-    fill_at_random(k, part_of(type));
+    fill_at_random(k, type);
 }
 
 /* How far results may be off, relative to the largest one: the norm of the error is bounded, in units of each part's last bit. */
