@@ -364,6 +364,20 @@ static void test_without_data(void **state)
     assert_no_error();
 }
 
+/* weft_heaviside() gives its second argument where the first is 0; elsewhere neither counts. */
+static void test_value_at_zero(void **state)
+{
+    (void)state;
+    const int64_t n = 6;
+    weft_scope_begin();
+    weft_tensor *a = as_leaf(values_of(1, &n, (const double[]){ 0, -1, -0.0, 2, 0, 1e-300 }, line(), &rows));
+    weft_tensor *b = as_leaf(counted(n, line(), &rows));
+    backward_of(weft_mul(weft_heaviside(a, b), counted(n, line(), NULL)));
+    assert_values(weft_grad(b), n, (const double[]){ 1, 0, 3, 0, 5, 0 });
+    weft_scope_end();
+    assert_no_error();
+}
+
 int main(void)
 {
     setenv("WEFT_CALIBRATE", "off", 1);
@@ -378,7 +392,7 @@ int main(void)
         cmocka_unit_test(test_same_tensor_twice), cmocka_unit_test(test_in_place_on_others),
         cmocka_unit_test(test_dropout),           cmocka_unit_test(test_partial_leaves),
         cmocka_unit_test(test_acquired),          cmocka_unit_test(test_strict_region),
-        cmocka_unit_test(test_without_data),
+        cmocka_unit_test(test_without_data),      cmocka_unit_test(test_value_at_zero),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     /* With a live tape: a value, its gradient, and a hook's leaf. */
