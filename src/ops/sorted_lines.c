@@ -1,7 +1,7 @@
 /* Sorting of a line in parts. Each rank sorts its own part. The ranks find the key at each border of parts together, a digit of some bits
  * after the other from the highest on, by counting the elements with smaller keys: exactly, as no sample would. Then each element goes
- * once to the rank that it belongs to, which merges the sorted runs that it gets. Of elements with the key of a border, those of earlier
- * ranks come first, as in a stable sort of the whole line.
+ * once to the rank that it belongs to, which merges the sorted runs that it gets. Among elements with a border's key, earlier
+ * ranks' come first, as in a stable sort of the whole line.
  *
  * The steps are local regions but for one: the number of elements between two ranks decides which messages there are, so the program
  * waits for these numbers, two for each border and rank. */

@@ -31,7 +31,7 @@ static void note(results *seen, double number)
     seen->numbers[seen->count++] = number;
 }
 
-/* Once with each call executed at once, once as the program is. What the second run has counted. */
+/* Runs the loop with each call executed at once, then as the program is. Returns the second run's counters. */
 static weft_counters run_both(loop *body)
 {
     results one = { 0 }, other = { 0 };
@@ -371,7 +371,7 @@ static void test_no_repetition(void **state)
     assert_no_error();
 }
 
-/* What is counted is submitted, and what ended is given back. */
+/* weft_get_counters() submits the open window before it counts, and released tensors give their memory back. */
 static void test_what_is_left(void **state)
 {
     (void)state;

@@ -272,7 +272,7 @@ static void test_bytes(void **state)
 
 enum { LINES = 3, LENGTH = 40 * MAX_RANKS };
 
-/* Of each line of [LINES, LENGTH], or of its transpose; two equal ones are the largest. */
+/* Compares topk along each line of [LINES, LENGTH], or of its transpose, with a plain sort; two equal elements are the largest. */
 static void one_topk(int dim, int64_t k, bool largest)
 {
     double values[LINES * LENGTH], first[LINES * LENGTH];

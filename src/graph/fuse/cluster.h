@@ -89,7 +89,7 @@ typedef struct weft_clusters {
 /* Builds the clusters of a trace, and brings calls that are fused next to each other: of small calls if `passes` has
  * WEFT_PASS_CLUSTER, fused ones if it has WEFT_PASS_FUSE (cluster_build.c). NULL with the error kept: no memory. */
 weft_clusters *weft_clusters_build(const char *function, weft_graph_trace *trace, const bool is_promised[], unsigned passes);
-/* Of its memory, without unused room. */
+/* How much memory they take, without unused room. */
 size_t weft_clusters_bytes(const weft_clusters *clusters);
 /* May be NULL. */
 void weft_clusters_free(weft_clusters *clusters);
